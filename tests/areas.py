@@ -58,4 +58,4 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs": ("tests/unit/docs", "tests/integration/docs", "examples"),
     "harness": ("tests/harness",),
 }
-"""The folders of each area. A change in one is known in three minutes."""
+"""The folders of each area."""

@@ -1,7 +1,7 @@
 """A pytest plugin that chooses tests: the crash tests and the long tests, or all others, and those without containers.
 
-The crash tests and the long tests have parts: `./dev test --crash --part 2/5`. Each has one subject and ends within 40
-minutes on two cores.
+The crash tests and the long tests have parts: `./dev test --crash --part 2/5`. Each has one subject, and is meant to
+end within 40 minutes on two cores.
 """
 
 import ast
