@@ -22,11 +22,8 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "scheduler": ("tests/unit/consumers/scheduler", "tests/scenarios/scheduler"),
     "dead-letters": (
         "tests/unit/consumers/dead_letters",
-        "tests/unit/consumers/index",
         "tests/unit/consumers/operations",
-        "tests/unit/consumers/redrive",
-        "tests/unit/topology/foreign",
-        "tests/unit/topology/query",
+        "tests/unit/dead_letters",
         "tests/unit/topology/redrive",
         "tests/scenarios/dead_letters",
     ),

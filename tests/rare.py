@@ -96,7 +96,7 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_only_whole_content_is_taken": "",
         "test_a_user_who_may_not_ask_artemis": "",
     },
-    # Other systems: tests/unit/topology/foreign reads every recorded letter.
+    # Other systems: tests/unit/dead_letters/foreign reads every recorded letter.
     "dead_letters/test_foreign_letters.py": {
         "test_what_spring_says": "",
         "test_recorded_letters": "connect-orders-dlq",

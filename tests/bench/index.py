@@ -13,17 +13,17 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.creation import Preview, create
-from kafka_redelivery.consumers.redrive.dead_letters import no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.dead_letters.creation import Preview, create
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import no_progress
+from kafka_redelivery.dead_letters.run import JobRun
+from kafka_redelivery.dead_letters.summary_columns import By
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.summary_columns import By
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
 from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from tests.bench.bed import Bed, Team

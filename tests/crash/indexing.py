@@ -14,8 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from kafka_redelivery.consumers.index import refresh, store
-from kafka_redelivery.consumers.index.index import Index
+from kafka_redelivery.dead_letters.index import refresh, store
+from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.topology.config.loading import load_settings
 
 ROWS = 10

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.consumers.index.catalogue import Catalogue
-from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.dead_letters.index.catalogue import Catalogue
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
 from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
 from tests.scenarios.running import Group, Process
 from tests.scenarios.waiting import LONG_S

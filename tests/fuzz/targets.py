@@ -10,16 +10,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from kafka_redelivery.dead_letters.foreign.letter import foreign_letter, header_text, sent_again, system_of
+from kafka_redelivery.dead_letters.letter import letter_of
+from kafka_redelivery.dead_letters.standing import Standings
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.serdes.codec import JsonCodec, StringCodec
 from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.errors import TopologyError
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage, Server
-from kafka_redelivery.topology.foreign.letter import foreign_letter, header_text, sent_again, system_of
 from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
-from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
     ChunkProgress,
@@ -30,12 +31,11 @@ from kafka_redelivery.topology.redrive.actions import (
 )
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
-from kafka_redelivery.topology.redrive.letter import letter_of
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
-from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import HeaderList, read_lineage, read_redelivery
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.transport.activemq.broker_message import BrokerMessage, Server
 from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
 
 _SLICE: Final = SliceId("DLQ.orders", 0)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.compaction import CompactionResult
 from kafka_redelivery.pipeline.archive.delta_table import optimize
@@ -18,7 +19,6 @@ from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, era
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.topology.exit_codes import CONFIGURATION
-from kafka_redelivery.topology.query.where import Where
 from tests.pipeline.archive_command import command
 from tests.pipeline.delta_table import files
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of

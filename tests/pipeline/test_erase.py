@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.compaction import compact
 from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
@@ -16,7 +17,6 @@ from kafka_redelivery.pipeline.errors import PredicateError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog, entry_of
 from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
-from kafka_redelivery.topology.query.where import Where
 from tests.pipeline.crashing import DiedError, traps
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster

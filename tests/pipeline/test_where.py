@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from kafka_redelivery.dead_letters.where.columns import COLUMNS, Kind
+from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
+from kafka_redelivery.dead_letters.where.expression import Expression
+from kafka_redelivery.dead_letters.where.parsing import parse
 from kafka_redelivery.pipeline.archive import where
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.archive.where import condition
 from kafka_redelivery.pipeline.errors import PredicateError
-from kafka_redelivery.topology.query.columns import COLUMNS, Kind
-from kafka_redelivery.topology.query.duckdb_sql import duckdb_sql
-from kafka_redelivery.topology.query.expression import Expression
-from kafka_redelivery.topology.query.parsing import parse
 from tests.pipeline.where_crossing import crossed
 from tests.pipeline.where_expressions import LETTERS, NOW_MS, conditions
 

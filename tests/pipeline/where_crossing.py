@@ -7,9 +7,9 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from kafka_redelivery.dead_letters.where.columns import Kind
+from kafka_redelivery.dead_letters.where.expression import Expression, JsonPath, Like, Op, Operation, columns, nodes
 from kafka_redelivery.pipeline.archive.where import LACKING
-from kafka_redelivery.topology.query.columns import Kind
-from kafka_redelivery.topology.query.expression import Expression, JsonPath, Like, Op, Operation, columns, nodes
 
 _ENDS = 0.25
 """How often a part is replaced as a whole, instead of one of its own parts."""

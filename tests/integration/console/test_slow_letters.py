@@ -9,7 +9,7 @@ import pytest
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.pages import compare, letter
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.index.index import LetterRow
+from kafka_redelivery.dead_letters.index.index import LetterRow
 from tests.unit.cli.console.consoles import answered, console_of, guarded
 
 _LETTER = "/letters/DLQ.orders-0@1"

@@ -7,7 +7,7 @@ import pytest
 from kafka_redelivery.cli.console.authentication import LocalUser
 from kafka_redelivery.cli.console.tasks import Phase, Task
 from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.dead_letters.creation import Preview
 from tests.integration.console.test_protection import _csrf
 from tests.unit.cli.console.consoles import client, console_of, guarded
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.topology.redrive.summary_columns import By
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
+from kafka_redelivery.dead_letters.summary_columns import By
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, settings_of

@@ -11,16 +11,16 @@ import pytest
 
 from kafka_redelivery.cli.commands import confirmation
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.creation import create, preview
-from kafka_redelivery.consumers.redrive.dead_letters import no_progress
-from kafka_redelivery.consumers.redrive.editing import LetterEditing
-from kafka_redelivery.consumers.redrive.importing import Import
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.purge import removable, remove
-from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.dead_letters.creation import create, preview
+from kafka_redelivery.dead_letters.editing import LetterEditing
+from kafka_redelivery.dead_letters.importing import Import
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.purge import removable, remove
+from kafka_redelivery.dead_letters.reading import no_progress
+from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.foreign_topic import foreign_topic
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
-from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from tests.foreign.recorded import Letters

@@ -20,8 +20,8 @@ import stomp
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
-from kafka_redelivery.consumers.redrive.draining import Drain, Drained
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.dead_letters.draining import Drain, Drained
+from kafka_redelivery.transport.activemq.broker_message import BrokerMessage
 from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress, QueueError, QueueReader
 from tests.activemq.broker import Broker
 from tests.scenarios.redriving import dlq_json, settings_of

@@ -13,10 +13,10 @@ from kafka_redelivery.cli import editor
 from kafka_redelivery.cli.commands import dlq_edit
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.creation import Edit, append_jobs, preview_of
-from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
-from kafka_redelivery.consumers.redrive.editing import MAX_BYTES
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.dead_letters.creation import Edit, append_jobs, preview_of
+from kafka_redelivery.dead_letters.editing import MAX_BYTES
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import one_dead_letter
 from kafka_redelivery.topology.redrive.job import EDIT_PART_BYTES, JobOptions, JobSpec, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from tests.scenarios.dead_letters.test_show import ORDER, UNITED

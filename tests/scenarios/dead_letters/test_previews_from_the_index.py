@@ -13,15 +13,15 @@ from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_p
 from kafka_redelivery.cli.commands.dlq_running import create_and_run
 from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.views.dlq import preview_document, removable_document
-from kafka_redelivery.consumers.redrive.creation import preview
-from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
-from kafka_redelivery.consumers.redrive.exporting import exportable
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.meant import meant
-from kafka_redelivery.consumers.redrive.purge import removable
+from kafka_redelivery.dead_letters.creation import preview
+from kafka_redelivery.dead_letters.exporting import exportable
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.meant import meant
+from kafka_redelivery.dead_letters.purge import removable
+from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of

@@ -1,12 +1,12 @@
 """Commands that end something for good, or stop a whole group, ask on a terminal, and do nothing without a yes."""
 
 from kafka_redelivery.consumers.operations.pausing import applied_pauses
-from kafka_redelivery.consumers.redrive.creation import create, preview
-from kafka_redelivery.consumers.redrive.dead_letters import no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.dead_letters.creation import create, preview
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.topology.exit_codes import FAILED, OK
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 from tests.scenarios.commands import on_terminal
 from tests.scenarios.letters import kept, letter
 from tests.scenarios.redriving import dead_letter, dlq_json, settings_of

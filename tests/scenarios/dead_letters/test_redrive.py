@@ -9,13 +9,13 @@ from threading import Event
 import pytest
 
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError
-from kafka_redelivery.consumers.redrive.creation import Preview, create, preview
-from kafka_redelivery.consumers.redrive.dead_letters import no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.dead_letters.creation import Preview, create, preview
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import no_progress
+from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 from tests.scenarios.letters import emptied, now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of
 from tests.scenarios.running import Group, exactly, number

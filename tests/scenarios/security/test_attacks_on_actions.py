@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, cancel_record, job_records

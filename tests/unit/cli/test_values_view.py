@@ -14,7 +14,7 @@ from rich.console import Console
 
 from kafka_redelivery.cli.views.dlq_diff import changes, print_diff
 from kafka_redelivery.cli.views.values import hex_dump, plain, tree_of
-from kafka_redelivery.consumers.redrive.decoding import decode
+from kafka_redelivery.dead_letters.decoding import decode
 from kafka_redelivery.serdes.codec import JsonCodec, RawCodec
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from kafka_redelivery.topology.query.columns import COLUMNS, Kind
-from kafka_redelivery.topology.query.duckdb_sql import duckdb_sql
-from kafka_redelivery.topology.query.errors import ExpressionError
-from kafka_redelivery.topology.query.parsing import parse
+from kafka_redelivery.dead_letters.where.columns import COLUMNS, Kind
+from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
+from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.dead_letters.where.parsing import parse
 
 PAGE = (Path(__file__).parents[3] / "docs/where.md").read_text(encoding="utf-8")
 NOW_MS = int(datetime(2026, 11, 23, 4, tzinfo=UTC).timestamp() * 1000)

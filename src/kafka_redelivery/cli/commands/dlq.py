@@ -22,10 +22,10 @@ from kafka_redelivery.cli.commands.dlq_running import create_and_run, load_quiet
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,9 +172,9 @@ def purge(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
-    from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
+    from kafka_redelivery.dead_letters.created_again import refuse_created_again
+    from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
@@ -216,7 +216,7 @@ def jobs(
 ) -> None:
     """List the jobs: how far each is, and what became of the records that it sent."""
     from kafka_redelivery.cli.views.dlq import job_document, print_jobs
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
     ledger = Ledger(load_quietly(config, overrides), of_group)
     documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
@@ -237,7 +237,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a job that was interrupted, or take it over from another process."""
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
@@ -255,8 +255,8 @@ def cancel(
 ) -> None:
     """Cancel a job for good, wherever it runs. What it has sent stays sent; its other letters are free again."""
     from kafka_redelivery.cli.views.dlq import job_document, print_job
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
+    from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.dead_letters.run import cancel as cancel_job
 
     refuse_without_question(yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)

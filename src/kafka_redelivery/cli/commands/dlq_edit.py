@@ -25,7 +25,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import JobOptions
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.redrive.editing import LetterEditing
+    from kafka_redelivery.dead_letters.editing import LetterEditing
 
 
 def edit(
@@ -57,7 +57,7 @@ def edit(
     The value is written with the codec, and the schema, of the original. The letter stays as it is; the job says who
     has edited it. A value that could not be written back byte for byte is refused. Exit code 1 if it was not sent.
     """
-    from kafka_redelivery.consumers.redrive.editing import LetterEditing
+    from kafka_redelivery.dead_letters.editing import LetterEditing
 
     if not print_value:
         refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)

@@ -14,12 +14,12 @@ from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
-    from kafka_redelivery.consumers.redrive.exporting import Exportable
+    from kafka_redelivery.dead_letters.exporting import Exportable
+    from kafka_redelivery.dead_letters.reading import StoredLetter
 
 
 @selecting
@@ -57,7 +57,7 @@ def export(
 def _exportable(settings: Settings, group: str, wanted: Selection, base: Path, index: Path | None) -> Exportable:
     """Count the letters of an export, in the index if it can tell."""
     from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.redrive.exporting import exportable
+    from kafka_redelivery.dead_letters.exporting import exportable
 
     quick = quick_exportable(settings, group, wanted, index)
     if quick is not None:
@@ -70,9 +70,9 @@ def _exportable(settings: Settings, group: str, wanted: Selection, base: Path, i
 def _letters(settings: Settings, group: str, wanted: Selection, base: Path) -> Iterator[Iterator[StoredLetter]]:
     """Read the letters of an export, and show the progress."""
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.consumers.redrive.dead_letters import dead_letters
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.meant import meant
+    from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.dead_letters.meant import meant
+    from kafka_redelivery.dead_letters.reading import dead_letters
 
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)

@@ -11,10 +11,10 @@ import typer
 from kafka_redelivery.cli.commands.confirmation import ask
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.dead_letters.foreign.mapping import FIELDS
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic, foreign_topic
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.foreign.mapping import FIELDS
 
 CreateTopics = Annotated[
     bool,
@@ -102,7 +102,7 @@ def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool
                 param_hint="--create-topics",
             )
         return
-    from kafka_redelivery.consumers.redrive.foreign_topics import create_topics, missing_topics
+    from kafka_redelivery.dead_letters.foreign_topics import create_topics, missing_topics
 
     missing = missing_topics(settings)
     if not missing:

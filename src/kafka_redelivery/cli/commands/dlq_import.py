@@ -32,7 +32,7 @@ def import_letters(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import importable_document, print_importable
-    from kafka_redelivery.consumers.redrive.importing import Import
+    from kafka_redelivery.dead_letters.importing import Import
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)

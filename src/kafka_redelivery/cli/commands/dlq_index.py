@@ -13,7 +13,7 @@ from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.index.index import Index
+    from kafka_redelivery.dead_letters.index.index import Index
 
 INDEX_PACKAGES: Final = ("arro3", "duckdb", "platformdirs")
 """What the extra `index` brings, by the names that are imported."""
@@ -45,7 +45,7 @@ def refuse_without_index(settings: Settings) -> None:
 def refreshed_index(settings: Settings, group: str, folder: Path | None) -> Iterator[Index]:
     """Open the index, bring it up to date, and close it on exit."""
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.consumers.index.index import Index
+    from kafka_redelivery.dead_letters.index.index import Index
 
     index = Index.open(settings, group, path=folder)
     try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_redelivery.cli.commands.dlq_index import can_index, refreshed_index
 from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.index.index import Index
+    from kafka_redelivery.dead_letters.index.index import Index
 
 
 class Listing(NamedTuple):
@@ -54,8 +54,8 @@ def listing(settings: Settings, group: str, wanted: Selection, limit: int, folde
 def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing | None:
     from kafka_redelivery.cli.views.dlq_summary import row_document
     from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.index.selecting import of_group, unexpired
-    from kafka_redelivery.topology.redrive.summary_columns import By
+    from kafka_redelivery.dead_letters.index.selecting import of_group, unexpired
+    from kafka_redelivery.dead_letters.summary_columns import By
 
     meant = index.condition(wanted)
     if meant is None:
@@ -81,9 +81,9 @@ def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: P
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import Kinds, letter_document
     from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, dead_letters
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.meant import meant
+    from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.dead_letters.meant import meant
+    from kafka_redelivery.dead_letters.reading import StoredLetter, dead_letters
     from kafka_redelivery.topology.wire.expiry import has_expired
 
     kinds, expired, others, unreadable = Kinds(), 0, 0, 0

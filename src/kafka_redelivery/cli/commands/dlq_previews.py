@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.commands.dlq_index import can_index, refreshed_index
 from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from kafka_redelivery.consumers.index.index import Index
-    from kafka_redelivery.consumers.redrive.creation import Preview
-    from kafka_redelivery.consumers.redrive.exporting import Exportable
-    from kafka_redelivery.consumers.redrive.purge import Removable
+    from kafka_redelivery.dead_letters.creation import Preview
+    from kafka_redelivery.dead_letters.exporting import Exportable
+    from kafka_redelivery.dead_letters.index.index import Index
+    from kafka_redelivery.dead_letters.purge import Removable
     from kafka_redelivery.topology.redrive.topic_ids import TopicIds
     from kafka_redelivery.transport.protocols import Partition
 
@@ -55,7 +55,7 @@ def quick_preview(
 
     def ask(index: Index, topics: _Topics) -> QuickPreview | None:
         from kafka_redelivery.consumers.clock import wall_clock_ms
-        from kafka_redelivery.consumers.index.previewing import indexed_preview
+        from kafka_redelivery.dead_letters.index.previewing import indexed_preview
 
         found = indexed_preview(index, settings, wanted, options, topics.counts, wall_clock_ms())
         return None if found is None else QuickPreview(found, topics.ends, topics.ids)
@@ -72,7 +72,7 @@ def quick_removable(settings: Settings, folder: Path | None = None) -> dict[Part
     """
 
     def ask(index: Index, topics: _Topics) -> dict[Partition, Removable]:
-        from kafka_redelivery.consumers.index.previewing import indexed_removable
+        from kafka_redelivery.dead_letters.index.previewing import indexed_removable
 
         return indexed_removable(index, settings.group, topics.ends, topics.ids)
 
@@ -91,7 +91,7 @@ def quick_exportable(
 
     def ask(index: Index, _: _Topics) -> Exportable | None:
         from kafka_redelivery.consumers.clock import wall_clock_ms
-        from kafka_redelivery.consumers.index.previewing import indexed_exportable
+        from kafka_redelivery.dead_letters.index.previewing import indexed_exportable
 
         return indexed_exportable(index, group, wanted, wall_clock_ms())
 
@@ -109,8 +109,8 @@ def _asked(
 
     if not can_index(settings):
         return None
-    from kafka_redelivery.consumers.redrive.created_again import letter_topic_ids
-    from kafka_redelivery.consumers.redrive.letter_places import letter_ends
+    from kafka_redelivery.dead_letters.created_again import letter_topic_ids
+    from kafka_redelivery.dead_letters.letter_places import letter_ends
     from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
     from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 

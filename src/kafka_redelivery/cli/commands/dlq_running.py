@@ -13,16 +13,16 @@ from kafka_redelivery.cli.commands.dlq_previews import quick_preview
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafka_redelivery.consumers.redrive.creation import Preview
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.creation import Preview
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
 
 def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
@@ -47,9 +47,9 @@ def create_and_run(
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import preview_document
-    from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
-    from kafka_redelivery.consumers.redrive.creation import create, preview
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.created_again import refuse_created_again
+    from kafka_redelivery.dead_letters.creation import create, preview
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
     quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
     if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
@@ -90,7 +90,7 @@ def run_job(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> N
     """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import all_sent, job_document, print_job
-    from kafka_redelivery.consumers.redrive.run import JobRun
+    from kafka_redelivery.dead_letters.run import JobRun
 
     discards = ledger.job(job).spec.options.discard
     doing = "setting dead letters aside" if discards else "sending dead letters again"

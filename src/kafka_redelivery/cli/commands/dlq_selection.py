@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafka_redelivery.cli.options import point_in_time
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.standing import LetterState
 
 if TYPE_CHECKING:
-    from kafka_redelivery.topology.query.where import Where
+    from kafka_redelivery.dead_letters.where.where import Where
 
 _PATTERN = "; * and ? are wildcards; repeatable."
 
@@ -145,7 +145,7 @@ def condition(text: str, now_ms: int) -> Where:
     Raises:
         ExpressionError: it cannot be understood.
     """
-    from kafka_redelivery.topology.query.where import Where
+    from kafka_redelivery.dead_letters.where.where import Where
 
     return Where.of(text, now_ms)
 

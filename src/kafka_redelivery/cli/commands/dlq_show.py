@@ -17,7 +17,7 @@ from kafka_redelivery.topology.config.settings import Settings
 
 if TYPE_CHECKING:
     from kafka_redelivery.cli.views.dlq_show import Shown
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
 _PREVIOUS = "previous"
 
@@ -46,7 +46,7 @@ def show(
 ) -> None:
     """Show one dead letter: headers, decoded key and value, what became of it, and how to send it again."""
     from kafka_redelivery.cli.views.dlq_show import print_shown, shown_document
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.dead_letters.ledger import Ledger
 
     if raw is not None and (diff is not None or as_json or full):
         raise typer.BadParameter("--raw prints bytes only; leave out --diff, --full and --json", param_hint="--raw")
@@ -67,10 +67,10 @@ def show(
 def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole: bool = False) -> Shown:
     """Return a letter; ``whole``: with its story, which takes more requests."""
     from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
-    from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
-    from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
-    from kafka_redelivery.consumers.redrive.letter_jobs import LetterJobs
-    from kafka_redelivery.consumers.redrive.story import story
+    from kafka_redelivery.dead_letters.decoding import LetterCodecs
+    from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
+    from kafka_redelivery.dead_letters.reading import one_dead_letter
+    from kafka_redelivery.dead_letters.story import story
 
     found = one_dead_letter(settings, ledger, name)
     letter = found.letter
@@ -114,7 +114,7 @@ def _previous(ledger: Ledger, shown: Shown) -> str:
         RedriveError: it was none, or its job is not known.
     """
     from kafka_redelivery.consumers.errors import RedriveError
-    from kafka_redelivery.consumers.redrive.letter_jobs import predecessor
+    from kafka_redelivery.dead_letters.letter_jobs import predecessor
 
     found = predecessor(ledger, shown.found.letter)
     if found is None:

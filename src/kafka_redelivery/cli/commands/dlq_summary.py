@@ -11,8 +11,8 @@ from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, print_table, stdout
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 
 Columns = Annotated[
     list[By] | None,

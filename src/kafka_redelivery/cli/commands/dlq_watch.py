@@ -15,12 +15,12 @@ from kafka_redelivery.cli.commands.dlq_summary import Columns, Limit
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
 from kafka_redelivery.cli.output import stderr, stdout
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.index.index import Index
-    from kafka_redelivery.consumers.index.summary import Summary
+    from kafka_redelivery.dead_letters.index.index import Index
+    from kafka_redelivery.dead_letters.index.summary import Summary
 
 
 _LEAST_S: Final = 0.1
@@ -52,7 +52,7 @@ def watch(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq_watch import watching
-    from kafka_redelivery.consumers.index.index import Index
+    from kafka_redelivery.dead_letters.index.index import Index
 
     every_s = duration(every, "--every").total_seconds()
     if every_s < _LEAST_S:

@@ -60,11 +60,11 @@ def erase(
     settings = load(config, overrides)
     needed = spark_settings(settings, spark, log_level)
     from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.dead_letters.where.where import Where
     from kafka_redelivery.pipeline.archive.archive import archive_session
     from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
     from kafka_redelivery.pipeline.lake.table import table_jars
     from kafka_redelivery.pipeline.spark.session import spark_session
-    from kafka_redelivery.topology.query.where import Where
 
     met = None if where is None else Where.of(where, wall_clock_ms())
     chosen = Predicate(key, origin, met, duration(within, "--within"))

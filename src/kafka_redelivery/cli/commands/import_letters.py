@@ -74,7 +74,7 @@ def import_letters(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.drained import drained_document, print_drained
-    from kafka_redelivery.consumers.redrive.draining import Drain, Drained
+    from kafka_redelivery.dead_letters.draining import Drain, Drained
     from kafka_redelivery.transport.activemq.queue_reader import QueueReader
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)

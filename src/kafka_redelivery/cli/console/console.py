@@ -30,9 +30,9 @@ from kafka_redelivery.cli.console.questions import Kept, kept
 from kafka_redelivery.cli.console.rendering import Rendering
 from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.cli.console.users import Role
-from kafka_redelivery.consumers.index.index import LetterRow
 from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
-from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
+from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.topology.config.settings import Settings
 
 _Parameters = ParamSpec("_Parameters")

@@ -8,14 +8,14 @@ from typing import Final
 from kafka_redelivery.cli.console.letters import IndexState
 from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, stored_letter
-from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
+from kafka_redelivery.dead_letters.decoding import LetterCodecs
+from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.reading import StoredLetter, stored_letter
+from kafka_redelivery.dead_letters.standing import Standing, Standings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import JobLog
-from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition

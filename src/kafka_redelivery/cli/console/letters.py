@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.consumers.errors import ConsumersError
-from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.created_again import letter_topic_ids
-from kafka_redelivery.consumers.redrive.letter_places import letter_ends
+from kafka_redelivery.dead_letters.created_again import letter_topic_ids
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.letter_places import letter_ends
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin

@@ -10,13 +10,13 @@ from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.selection_form import Chosen
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.index import listing
-from kafka_redelivery.consumers.index.index import Index, LetterRow
-from kafka_redelivery.consumers.index.listing import Deaths, deaths
-from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
-from kafka_redelivery.consumers.index.summary import Summary
+from kafka_redelivery.dead_letters.index import listing
+from kafka_redelivery.dead_letters.index.index import Index, LetterRow
+from kafka_redelivery.dead_letters.index.listing import Deaths, deaths
+from kafka_redelivery.dead_letters.index.selecting import Condition, of_group, unexpired
+from kafka_redelivery.dead_letters.index.summary import Summary
+from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.topology.policy.lineage import parse_message_id
-from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 
 _Answer = TypeVar("_Answer")
 

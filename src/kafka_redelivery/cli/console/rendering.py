@@ -16,7 +16,7 @@ from kafka_redelivery.cli.console import formatting
 from kafka_redelivery.cli.console.assets import Asset, Assets
 from kafka_redelivery.cli.console.users import Role
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.dead_letters.standing import LetterState
 
 _log = logging.getLogger(__name__)
 _TEMPLATES: Final = Path(__file__).parent / "templates"

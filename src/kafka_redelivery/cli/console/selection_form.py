@@ -10,9 +10,9 @@ import typer
 from starlette.datastructures import FormData, QueryParams
 
 from kafka_redelivery.cli.commands.dlq_selection import selection
-from kafka_redelivery.topology.query.errors import ExpressionError
-from kafka_redelivery.topology.redrive.letter import Selection
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.where.errors import ExpressionError
 
 NAMES: Final = (
     "origin",

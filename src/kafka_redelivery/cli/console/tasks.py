@@ -18,14 +18,14 @@ from kafka_redelivery.cli.console.users import User
 from kafka_redelivery.cli.views.dlq import preview_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
-from kafka_redelivery.consumers.redrive.creation import Preview, author, create, preview, preview_of
-from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.creation import Preview, author, create, preview, preview_of
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import one_dead_letter
+from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
 

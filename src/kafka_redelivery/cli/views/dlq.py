@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
-from kafka_redelivery.consumers.redrive.creation import Preview
-from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
-from kafka_redelivery.consumers.redrive.exporting import Exportable
-from kafka_redelivery.consumers.redrive.importing import Importable
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.purge import Removable
+from kafka_redelivery.dead_letters.creation import Preview
+from kafka_redelivery.dead_letters.exporting import Exportable
+from kafka_redelivery.dead_letters.importing import Importable
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.purge import Removable
+from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import End, Outcome
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
-from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition
 

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from kafka_redelivery.cli.views.dlq import letter_document
 from kafka_redelivery.cli.views.values import hex_dump, plain, tree_of
-from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
-from kafka_redelivery.consumers.redrive.decoding import Decoded
-from kafka_redelivery.consumers.redrive.story import Event
-from kafka_redelivery.topology.foreign.letter import header_text
+from kafka_redelivery.dead_letters.decoding import Decoded
+from kafka_redelivery.dead_letters.foreign.letter import header_text
+from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.dead_letters.story import Event
 from kafka_redelivery.topology.printable import printable, printable_line, printable_time
-from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
 
 _CHARS: Final = 2000

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.index.summary import Summary, SummaryRow
+from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.index.summary import Summary, SummaryRow
+from kafka_redelivery.dead_letters.summary_columns import By
 from kafka_redelivery.topology.printable import printable_time
-from kafka_redelivery.topology.redrive.summary_columns import By
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 

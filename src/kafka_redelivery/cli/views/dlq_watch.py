@@ -13,9 +13,9 @@ from rich.text import Text
 from kafka_redelivery.cli.output import print_json
 from kafka_redelivery.cli.views.dlq import left_out
 from kafka_redelivery.cli.views.dlq_summary import summary_document, summary_table
-from kafka_redelivery.consumers.index.summary import Summary
+from kafka_redelivery.dead_letters.index.summary import Summary
+from kafka_redelivery.dead_letters.summary_columns import By
 from kafka_redelivery.topology.printable import printable, printable_time
-from kafka_redelivery.topology.redrive.summary_columns import By
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kafka_redelivery.consumers.redrive.draining import Drained
+from kafka_redelivery.dead_letters.draining import Drained
 
 
 def print_drained(console: Console, found: Drained, done: str) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.delta_table import erase_rows
 from kafka_redelivery.pipeline.archive.rewriting import (
     TARGET_BYTES,
@@ -34,7 +35,6 @@ from kafka_redelivery.pipeline.errors import PredicateError, TableLogError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog
 from kafka_redelivery.pipeline.lake.table import DELTA_LOG, read_table
-from kafka_redelivery.topology.query.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

@@ -12,11 +12,8 @@ from typing import Final
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_redelivery.pipeline.archive.json_paths import at_json_path
-from kafka_redelivery.pipeline.errors import PredicateError, SlowConditionError
-from kafka_redelivery.pipeline.spark.time_limit import time_limit
-from kafka_redelivery.topology.query.columns import Kind
-from kafka_redelivery.topology.query.expression import (
+from kafka_redelivery.dead_letters.where.columns import Kind
+from kafka_redelivery.dead_letters.where.expression import (
     Expression,
     Header,
     JsonPath,
@@ -28,9 +25,12 @@ from kafka_redelivery.topology.query.expression import (
     Operation,
     columns,
 )
-from kafka_redelivery.topology.query.letter_case import LOWER, UPPER
-from kafka_redelivery.topology.query.number_text import DOUBLE_TEXT, INTEGER_TEXT
-from kafka_redelivery.topology.query.times import TIMESTAMP_TEXT
+from kafka_redelivery.dead_letters.where.letter_case import LOWER, UPPER
+from kafka_redelivery.dead_letters.where.number_text import DOUBLE_TEXT, INTEGER_TEXT
+from kafka_redelivery.dead_letters.where.times import TIMESTAMP_TEXT
+from kafka_redelivery.pipeline.archive.json_paths import at_json_path
+from kafka_redelivery.pipeline.errors import PredicateError, SlowConditionError
+from kafka_redelivery.pipeline.spark.time_limit import time_limit
 
 DEFAULT_LIMIT: Final = timedelta(minutes=10)
 """How long a condition may take for all rows."""

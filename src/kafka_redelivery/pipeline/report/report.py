@@ -13,12 +13,12 @@ from typing import Any, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.where import DEFAULT_LIMIT, limited
 from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.pipeline.report import tables
 from kafka_redelivery.pipeline.report.topic_frames import TopicFrames, Topics
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.query.where import Where
 
 Rows = list[dict[str, Any]]
 

@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
 from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
 from kafka_redelivery.pipeline.archive.positions import letter_topics
@@ -32,7 +33,6 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
-from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic, is_void
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin

@@ -39,6 +39,6 @@ def foreign_topic(
     Args:
         topic: its name.
         kafka: the settings of the Kafka clients.
-        mapping: as :func:`topology.foreign.letter.foreign_letter`.
+        mapping: as :func:`dead_letters.foreign.letter.foreign_letter`.
     """
     return ForeignTopic(group=topic, kafka=dict(kafka), sources=(SourceSection(topic=topic),), mapping=dict(mapping))

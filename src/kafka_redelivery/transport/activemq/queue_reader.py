@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage, Server
+from kafka_redelivery.transport.activemq.broker_message import BrokerMessage, Server
 from kafka_redelivery.transport.errors import TransportError
 
 try:

@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.dead_letters.letter import Letter, Selection, letter_of
+from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.fingerprint import fingerprint
-from kafka_redelivery.topology.redrive.letter import Letter, Selection, letter_of
-from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.headers import failure_cause
 
 

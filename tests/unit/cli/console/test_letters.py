@@ -6,14 +6,14 @@ import pytest
 
 from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.consumers.index import index as index_module
-from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.index.store import Store
+from kafka_redelivery.dead_letters.index import index as index_module
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.index.store import Store
 from kafka_redelivery.topology.config.loading import load_settings
 from tests.unit.cli.console.consoles import CONFIGURATION
-from tests.unit.consumers.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
-from tests.unit.consumers.index.test_selecting import opened
 from tests.unit.consumers.records import NOW, Fetched
+from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
+from tests.unit.dead_letters.index.test_selecting import opened
 
 
 def _letter(at: int) -> Fetched:

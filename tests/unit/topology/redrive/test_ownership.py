@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_redelivery.dead_letters.standing import LetterState, Standings
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
@@ -21,7 +22,6 @@ from kafka_redelivery.topology.redrive.actions import (
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.topology.redrive.standing import LetterState, Standings
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 
 LETTERS = SliceId("DLQ.orders", 0)

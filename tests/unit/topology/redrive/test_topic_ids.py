@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kafka_redelivery.dead_letters.standing import LetterState, Standings
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
     ChunkProgress,
@@ -14,7 +15,6 @@ from kafka_redelivery.topology.redrive.actions import (
 )
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
-from kafka_redelivery.topology.redrive.standing import LetterState, Standings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 

@@ -17,8 +17,8 @@ from kafka_redelivery.cli.console.questions import one
 from kafka_redelivery.cli.views.dlq_diff import changes
 from kafka_redelivery.cli.views.dlq_show import Shown, content_document
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.redrive.letter_jobs import predecessor
+from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.letter_jobs import predecessor
 from kafka_redelivery.topology.printable import printable_json
 
 _SHOWN = 500

@@ -18,9 +18,9 @@ from kafka_redelivery.cli.console.requests import action, go_to, refuse_without,
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq_diff import line_diff
-from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
-from kafka_redelivery.consumers.redrive.editing import LetterEditing
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.editing import LetterEditing
+from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds

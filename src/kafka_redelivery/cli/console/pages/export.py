@@ -19,11 +19,11 @@ from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import exported_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.index.previewing import indexed_exportable
-from kafka_redelivery.consumers.redrive.audit import write_note
-from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.meant import meant
+from kafka_redelivery.dead_letters.audit import write_note
+from kafka_redelivery.dead_letters.index.previewing import indexed_exportable
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.meant import meant
+from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
 
 _CHUNK = 2**18
 

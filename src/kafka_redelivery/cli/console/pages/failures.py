@@ -10,7 +10,7 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.questions import answered, summary
 from kafka_redelivery.cli.console.selection_form import chosen
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.dead_letters.standing import LetterState
 
 _SHOWN: Final = 100
 

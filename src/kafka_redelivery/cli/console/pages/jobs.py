@@ -16,9 +16,9 @@ from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.consumers.redrive.audit import write_note
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
+from kafka_redelivery.dead_letters.audit import write_note
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.run import cancel as cancel_job
 
 _SHOWN: Final = 100
 _FRESH_S: Final = 3.0

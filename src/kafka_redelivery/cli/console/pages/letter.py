@@ -16,9 +16,9 @@ from kafka_redelivery.cli.console.questions import one
 from kafka_redelivery.cli.console.value_tree import Node, tree_of
 from kafka_redelivery.cli.views.dlq_show import Shown, headers_document
 from kafka_redelivery.cli.views.values import hex_dump
-from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.redrive.letter_jobs import LetterJobs
-from kafka_redelivery.consumers.redrive.story import Event, story
+from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
+from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.topology.wire.headers import OURS
 
 _DUMPED: Final = 64 * 2**10

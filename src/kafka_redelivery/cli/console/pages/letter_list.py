@@ -10,7 +10,7 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.questions import answered, listed
 from kafka_redelivery.cli.console.selection_form import chosen
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.dead_letters.standing import LetterState
 
 PAGE: Final = 50
 _LAST: Final = 100_000_000

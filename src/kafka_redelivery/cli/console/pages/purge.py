@@ -16,11 +16,11 @@ from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import removable_letters
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.index.previewing import indexed_removable
-from kafka_redelivery.consumers.redrive.audit import write_note
-from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
-from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
+from kafka_redelivery.dead_letters.audit import write_note
+from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.index.previewing import indexed_removable
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
 

@@ -18,10 +18,10 @@ from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import preview_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.index.previewing import indexed_preview
-from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.dead_letters.creation import Preview
+from kafka_redelivery.dead_letters.index.previewing import indexed_preview
+from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
-from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 _SETTLED_S = 3.0

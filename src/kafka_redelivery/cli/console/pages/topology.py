@@ -21,7 +21,7 @@ from kafka_redelivery.cli.views.topology import topic_rows
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.process.pause_watch import pause_text
-from kafka_redelivery.consumers.redrive.audit import write_note
+from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget

@@ -1,1 +1,0 @@
-"""Sends dead letters again, each exactly once: `redelivery dlq`."""

@@ -1,0 +1,93 @@
+"""The audit trail of a group: who did what, when, and to which letters.
+
+Jobs and their cancellations say it themselves. Whatever else a person does through the console is written as a note
+beside them, before it is done, so that nothing is done that is not written.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.creation import open_dlq_writer
+from kafka_redelivery.dead_letters.ledger import redrive_topics
+from kafka_redelivery.dead_letters.refusal import refusal
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import ProducerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that a person did."""
+
+    at_ms: int
+    by: str
+    what: str
+    """``redrive``, ``discard``, ``edit``, ``cancel``, or that of a :class:`Note`."""
+
+    about: str = ""
+    job: str = ""
+    letters: int | None = None
+    """Number of letters of a job."""
+
+    selection: Mapping[str, Any] | None = None
+    """How the letters of a job were selected."""
+
+    created_again: str = ""
+    """Why the letters of that time are not there any more: their topic was deleted and created again since."""
+
+
+def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
+    """Return everything that the topic of the jobs says, the newest first; ``now``: the present ids of topics."""
+    now = now or TopicIds()
+    found = [
+        Entry(each.at_ms, each.by, each.what, each.about, each.job, created_again=each.topics.difference(now, "then"))
+        for each in log.notes
+    ]
+    for job in log.jobs.values():
+        spec = job.spec
+        topics = ", ".join(sorted({each.topic for each in spec.slices}))
+        letters = sum(map(len, job.owned))
+        again = spec.topics.difference(now, "then")
+        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection, again))
+        if job.cancelled_ms is not None:
+            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id, created_again=again))
+    return sorted(found, key=lambda each: -each.at_ms)
+
+
+def write_note(
+    settings: Settings,
+    by: str,
+    what: str,
+    about: str = "",
+    job: str = "",
+    topics: TopicIds | None = None,
+    clock: Clock = wall_clock_ms,
+) -> None:
+    """Write what a person is about to do; ``topics``: of the letters that it is about.
+
+    Raises:
+        RedriveError: Kafka does not take it.
+        TransportError: Kafka does not answer or denies access.
+    """
+    topic, _ = redrive_topics(settings, settings.group)
+    name = secrets.token_hex(5)
+    note = Note(at_ms=clock(), by=by, what=what, about=about, job=job, topics=topics or TopicIds())
+    key, value = note_record(name, note)
+    records = [ProducerRecord(topic, 0, key, value)]
+    try:
+        with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:
+            writer.write(records, {})
+    except WriteAbortedError as error:
+        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {error}") from error
+    except WriteRefusedError as error:
+        problem = refusal(error.refused[0], records)
+        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {problem}") from error

@@ -1,0 +1,92 @@
+"""Decodes dead letters with the codecs of their sources, as a worker does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kafka_redelivery.consumers.routes import codecs
+from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
+from kafka_redelivery.serdes.errors import DecodeError, SerdeError
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.topology.config.settings import Settings
+
+_LEVELS: Final = 200
+"""How deep a value may be nested to be shown."""
+
+
+class Decoded(NamedTuple):
+    """A key or a value as its codec returns it."""
+
+    format: str
+    """The name of the codec."""
+
+    value: Any = None
+    """Bytes if it could not be decoded."""
+
+    problem: str = ""
+    """Why it could not be decoded; empty if it could."""
+
+
+class LetterCodecs:
+    """The codecs of the sources of a configuration."""
+
+    def __init__(self, settings: Settings, base: Path) -> None:
+        """Take the settings; ``base`` is the folder that paths of schemas are relative to."""
+        self._sources = {} if isinstance(settings, ForeignTopic) else {each.topic: each for each in settings.sources}
+        self._base = base
+
+    def of(self, letter: Letter) -> tuple[Codec, Codec]:
+        """Return the codecs of key and value; those of a source that is not configured are ``raw``.
+
+        Raises:
+            SerdeError: a schema cannot be read.
+        """
+        source = self._sources.get(letter.origin)
+        return (RawCodec(), RawCodec()) if source is None else codecs(source, self._base)
+
+    def decoded(self, letter: Letter, value: bytes | None) -> tuple[Decoded, Decoded]:
+        """Return key and value of a letter, decoded as far as it is possible."""
+        try:
+            key_codec, value_codec = self.of(letter)
+        except SerdeError as error:
+            return Decoded("unknown", letter.key, str(error)), Decoded("unknown", value, str(error))
+        return decode(key_codec, letter.key), decode(value_codec, value)
+
+
+def decode(codec: Codec, data: bytes | None) -> Decoded:
+    """Return what a codec makes of bytes. Of ``raw``, JSON and text are decoded, too, because a person reads it."""
+    try:
+        value = _guessed(data) if isinstance(codec, RawCodec) else codec.decode(data)
+    except SerdeError as error:
+        return Decoded(codec.name, data, str(error))
+    if _too_deep(value):
+        return Decoded(codec.name, data, f"it is nested more than {_LEVELS} levels deep")
+    return Decoded(codec.name, value)
+
+
+def _too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_LEVELS):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _guessed(data: bytes | None) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        text = StringCodec().decode(data)
+    except DecodeError:
+        return data
+    try:
+        found = JsonCodec().decode(data)
+    except DecodeError:
+        return text
+    return found if isinstance(found, dict | list) else text

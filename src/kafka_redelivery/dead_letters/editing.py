@@ -1,0 +1,126 @@
+"""A dead letter with another value: what a person may edit, and the job that sends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.creation import Edit, Preview, create, preview_of
+from kafka_redelivery.dead_letters.decoding import LetterCodecs
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import one_dead_letter
+from kafka_redelivery.dead_letters.rules import refuse_options
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.serdes.editing import Editable, editable
+from kafka_redelivery.serdes.errors import EncodeError, SerdeError
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.job import Job, JobOptions
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+
+MAX_BYTES: Final = 8 * 2**20
+"""Size of an edited value. It is kept in the topic of the jobs, which every command reads."""
+
+
+class LetterEditing:
+    """One dead letter whose value a person edits."""
+
+    def __init__(
+        self, settings: Settings, base: Path, name: str, options: JobOptions, clock: Clock = wall_clock_ms
+    ) -> None:
+        """Find the letter, and refuse one that could not be sent or edited, before any work is put into it.
+
+        Args:
+            settings: the configuration.
+            base: its folder.
+            name: the id of the letter.
+            options: how it is sent.
+            clock: epoch ms.
+
+        Raises:
+            RedriveError: there is no such letter, or it cannot be edited or sent; the message says why.
+            TransportError: Kafka does not answer or denies access.
+        """
+        if not settings.dead_letters.edit:
+            raise RedriveError("deadLetters.edit is false in the configuration: values are not edited here")
+        self._settings, self._options, self._clock = settings, options, clock
+        self.ledger = Ledger(settings, options.group)
+        self.found = one_dead_letter(settings, self.ledger, name)
+        self.chosen = self._preview()
+        value = self.found.message.value()
+        if value is None:
+            raise RedriveError(f"{name} has no value that could be edited: it is null")
+        self.original: bytes = value
+        try:
+            self._codec = LetterCodecs(settings, base).of(self.found.letter)[1]
+            self.form: Editable = editable(self._codec, value)
+        except SerdeError as error:
+            raise RedriveError(f"{name} cannot be edited: {error}") from error
+
+    def _preview(self) -> Preview:
+        letter, standing, _ = self.found
+        refuse_options(self._settings, self._options)
+        chosen = preview_of(self._settings, self.ledger, [self.found], self._options, self._clock())
+        problem = ""
+        if standing.state is LetterState.IN_JOB:
+            command = self.ledger.command("cancel", standing.job or "")
+            problem = f"job {standing.job} has it; end that job first: {command}"
+        elif chosen.expired:
+            problem = "it has expired"
+        elif chosen.sent_before:
+            problem = f"it is {standing.state} already; --again sends it once more"
+        elif chosen.parking:
+            problem = f"it was sent again {self._options.max_redrives} times or more; --max-redrives allows more"
+        elif chosen.refused:
+            problem = "its headers do not say where it comes from, or what they say is damaged"
+        for topic in chosen.targets:
+            if topic not in self.ledger.partition_counts:
+                problem = f"there is no topic {topic} to send to, or it may not be described"
+        if problem:
+            raise RedriveError(f"{letter.id} cannot be sent: {problem}")
+        return chosen
+
+    @property
+    def topics(self) -> TopicIds:
+        """The ids of the letter's topic, and of the cluster, before it was read."""
+        return self.chosen.topics.only([self.found.letter.topic])
+
+    @property
+    def target(self) -> str:
+        """The topic that the letter is sent to."""
+        return next(iter(self.chosen.targets))
+
+    def encode(self, text: str) -> bytes:
+        """Return the value of an edited text.
+
+        Raises:
+            RedriveError: it is not a value of the format, or too large.
+        """
+        try:
+            value = self.form.encode(text)
+        except EncodeError as error:
+            raise RedriveError(f"what was edited is not a value of the format: {error}") from error
+        except SerdeError as error:  # the registry is away now
+            raise RedriveError(f"what was edited cannot be checked: {error}") from error
+        if len(value) > MAX_BYTES:
+            raise RedriveError(f"an edited value has at most {MAX_BYTES} bytes, not {len(value)}")
+        return value
+
+    def text_of(self, value: bytes) -> str:
+        """Return an encoded value as text, as :attr:`form` has the original."""
+        return editable(self._codec, value).text
+
+    def create(self, value: bytes, by: str | None = None) -> Job:
+        """Write a job that sends the letter with this value, both in one transaction.
+
+        ``by``: its author, if that is not the user of this process.
+
+        Raises:
+            RedriveError: Kafka does not take it.
+            TransportError: Kafka does not answer or denies access.
+        """
+        selection = Selection(ids=frozenset({self.found.letter.id}))
+        edit = Edit(self.original, value)
+        return create(self._settings, self.ledger, selection, self._options, self.chosen, self._clock, edit, by)

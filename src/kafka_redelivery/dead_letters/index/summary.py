@@ -1,0 +1,166 @@
+"""What a summary says of each kind of dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from kafka_redelivery.dead_letters.index.selecting import Condition, of_group, unexpired
+from kafka_redelivery.dead_letters.index.view import table_for
+from kafka_redelivery.dead_letters.summary_columns import By
+
+BUCKETS: Final = 12
+"""Parts of the time from the oldest letter to now, for the trend."""
+
+_LISTED: Final = 200
+"""So many times are compared one by one, while the files are read; more are looked up."""
+
+
+class SummaryRow(NamedTuple):
+    """One kind of dead letters."""
+
+    kind: dict[By, str | int | None]
+    letters: int
+    states: dict[str, int]
+    """How many letters are in which state, the most frequent first."""
+
+    first_ms: int
+    last_ms: int
+    trend: tuple[int, ...]
+    """How many died in each of :data:`BUCKETS` equal parts of :attr:`Summary.from_ms` to :attr:`Summary.to_ms`."""
+
+    expires_ms: int | None
+    """When the first of them expires that has not expired."""
+
+    sent: int
+    """How many were sent at least once."""
+
+    recovered: int
+    exception: str | None
+    """Of the newest whose failure is known."""
+
+    message: str | None
+
+
+class Summary(NamedTuple):
+    """The kinds of dead letters, the most frequent first."""
+
+    rows: list[SummaryRow]
+    letters: int
+    expired: int
+    """Letters that are meant but have expired, so that they are hidden."""
+
+    others: int
+    """Letters of other groups."""
+
+    unreadable: int
+    """Records that name no group, so that they are no dead letters of this project."""
+
+    from_ms: int
+    to_ms: int
+
+
+class Queried(Protocol):
+    """Answers queries; see :class:`Index`."""
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query with its parameters."""
+        ...
+
+    def once(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that is not asked again until the index changes."""
+        ...
+
+
+def summarise(index: Queried, group: str, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
+    """Group letters.
+
+    Args:
+        index: it is asked.
+        group: the group whose letters are meant.
+        meant: those of them that are meant.
+        by: what to group by.
+        now_ms: the present (epoch ms).
+    """
+    sizes = dict(index.once("SELECT coalesce(\"group\", ''), count(*) FROM stored_letters GROUP BY 1"))
+    unreadable = sizes.pop("", 0)
+    others = sum(sizes.values()) - sizes.get(group, 0)
+    ours = of_group(group) & meant
+    alive = unexpired(now_ms)
+    ((total, expired, first_ms, last_ms),) = index.rows(
+        f"""
+        SELECT count(*) FILTER (alive), count(*) FILTER (NOT alive),
+               min(died_ms) FILTER (alive), max(died_ms) FILTER (alive)
+        FROM (SELECT ({alive.sql}) AS alive, died_ms FROM {table_for(meant.sql)} WHERE {ours.sql})
+        """,  # noqa: S608 - conditions are compiled
+        alive.parameters + ours.parameters,
+    )
+    if not total:
+        return Summary([], 0, expired, others, unreadable, now_ms, now_ms)
+    to_ms = max(now_ms, last_ms + 1)
+    width = max(1, -(-(to_ms - first_ms) // BUCKETS))
+    names = ", ".join(f'"{each}"' for each in by)
+    condition = ours & alive
+    # By state and part of time first: few rows are left, of which the rest is made.
+    fine = index.rows(
+        f"""
+        SELECT {names}, state, least({BUCKETS - 1}, (died_ms - ?) // ?)::INTEGER AS part, count(*),
+               min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), count(*) FILTER (sends > 0),
+               count(*) FILTER (sends > 0 AND state = 'recovered'), max(died_ms) FILTER (fingerprint IS NOT NULL)
+        FROM letters WHERE {condition.sql}
+        GROUP BY ALL
+        """,  # noqa: S608 - conditions are compiled
+        (first_ms, width, *condition.parameters),
+    )
+    kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in fine:
+        kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
+    failures = _failures(index, names, condition, kinds)
+    found = [_row(dict(zip(by, kind, strict=True)), parts, failures.get(kind)) for kind, parts in kinds.items()]
+    found.sort(key=lambda each: (-each.letters, [str(value) for value in each.kind.values()]))
+    return Summary(found, total, expired, others, unreadable, first_ms, to_ms)
+
+
+def _failures(
+    index: Queried, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
+) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
+    """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
+    known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())
+    times = sorted({max(each) for each in known if each})
+    if not times:
+        return {}
+    listed = ", ".join(map(str, times)) if len(times) <= _LISTED else "SELECT unnest(?::BIGINT[])"
+    rows = index.rows(
+        f"""
+        SELECT {names}, any_value(exception), any_value(message) FROM {table_for(names, condition.sql)}
+        WHERE ({condition.sql}) AND died_ms IN ({listed})
+        GROUP BY {names}
+        """,  # noqa: S608 - conditions are compiled, and times are numbers
+        (*condition.parameters, *([times] if len(times) > _LISTED else [])),
+    )
+    return {row[:-2]: (row[-2], row[-1]) for row in rows}
+
+
+def _row(
+    kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]], failure: tuple[str | None, str | None] | None
+) -> SummaryRow:
+    states: dict[str, int] = {}
+    trend = [0] * BUCKETS
+    for state, part, letters, *_ in parts:
+        states[state] = states.get(state, 0) + letters
+        trend[part] += letters
+    exception, message = failure or (None, None)
+    expirations = [each[5] for each in parts if each[5] is not None]
+    return SummaryRow(
+        kind=kind,
+        letters=sum(each[2] for each in parts),
+        states=dict(sorted(states.items(), key=lambda each: -each[1])),
+        first_ms=min(each[3] for each in parts),
+        last_ms=max(each[4] for each in parts),
+        trend=tuple(trend),
+        expires_ms=min(expirations, default=None),
+        sent=sum(each[6] for each in parts),
+        recovered=sum(each[7] for each in parts),
+        exception=exception or None,
+        message=message or None,
+    )

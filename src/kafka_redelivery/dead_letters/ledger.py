@@ -1,0 +1,187 @@
+"""What the topics of the jobs and the actions say: which job has which letters, and what became of them."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.job_reading import LeftOut, read_jobs
+from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.rules import letter_topics
+from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
+from kafka_redelivery.dead_letters.standing import Standings
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import RedriveRecordError
+from kafka_redelivery.topology.redrive.actions import ActionLog
+from kafka_redelivery.topology.redrive.job import Job, JobLog
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.identities import topic_ids
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.client_config import servers_of
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.errors import grant
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """What the topics of the jobs and the actions say. Not thread-safe."""
+
+    topics = TopicIds()
+    """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
+
+    def __init__(self, settings: Settings, group: str | None = None) -> None:
+        """Read both topics to their ends.
+
+        Args:
+            settings: how to reach Kafka, and the names of topics.
+            group: the group whose letters are meant, if not that of the settings. Its topics are read, so that all who
+                send its letters see each other's jobs.
+
+        Raises:
+            RedriveError: one of them does not exist. Those of a foreign topic may be missing as long as it has no job.
+            TransportError: Kafka does not answer or denies access.
+        """
+        self._settings = settings
+        self.group = group or settings.group
+        self._foreign = isinstance(settings, ForeignTopic)
+        self._mapping = settings.mapping if isinstance(settings, ForeignTopic) else {}
+        if self._foreign and self.group != settings.group:
+            raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
+        self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
+        self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
+        self.partition_counts: Mapping[str, int] = {}
+        """The topics of the cluster and their numbers of partitions."""
+
+        self._cluster: str | None = None
+        self._named: set[str] = set()
+        """Topics that were named because there are jobs from before they were created again."""
+
+        self.left_out = LeftOut()
+        """The records of both topics that cannot be read."""
+
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
+        """Begin to read both topics anew."""
+        self.jobs = JobLog()
+        self.actions = ActionLog()
+        self.seen = 0
+        """The end of the topic of the jobs that was read."""
+
+        self._read: dict[Partition, int] = {}
+        self._second_deaths = SecondDeaths(self._settings) if isinstance(self._settings, ForeignTopic) else None
+
+    def refresh(self) -> None:
+        """Read what was added, up to ends that include open transactions, and thus waits for these."""
+        self.partition_counts = self._admin.partition_counts()
+        before, self.topics = self.topics, self.present((*letter_topics(self._settings), *self._own_topics))
+        if before.only(self._own_topics).difference(self.topics, ""):
+            self._forget()
+        if self._foreign and self.jobs_topic not in self.partition_counts:
+            return
+        refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
+        self.seen = read_jobs(
+            self._settings, self.jobs_topic, self.jobs, self.seen, self.left_out, offsets=self._offsets
+        )
+        self.jobs.settle()
+        partitions = (
+            Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])
+        )
+        ends = self._offsets.high_watermarks(partitions)
+        for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
+            try:
+                if not self.actions.add(message.key(), message.value()):
+                    self.left_out.add(message)
+            except RedriveRecordError as error:
+                self.left_out.add(message, error)
+        self._read = ends
+        self.left_out.tell()
+        if self._second_deaths is not None and self.jobs.jobs:
+            ends = letter_ends(self._settings, self.partition_counts)
+            self._second_deaths.note(self.jobs, self.actions, ends, self.topics)
+        self._name_created_again()
+
+    def present(self, topics: Iterable[str]) -> TopicIds:
+        """Ask for the ids that topics have now.
+
+        Raises:
+            TransportError: Kafka does not answer or denies access.
+        """
+        found = topic_ids(self._offsets.calls, topics, cluster=self._cluster)
+        self._cluster = found.cluster
+        return found
+
+    @property
+    def _own_topics(self) -> tuple[str, str]:
+        return self.jobs_topic, self._actions_topic
+
+    def _name_created_again(self) -> None:
+        """Log a warning for each topic with jobs from before it was created again."""
+        for job in self.jobs.jobs.values():
+            for topic in {each.topic for each in job.spec.slices} - self._named:
+                if not job.spec.is_about(topic, self.topics):
+                    self._named.add(topic)
+                    why = job.spec.topics.only([topic]).difference(self.topics, f"job {job.id} was created")
+                    _log.warning("%s; what jobs from before say is about other letters, so it is left out", why)
+
+    def has(self, letter: Letter) -> bool:
+        """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""
+        return self._foreign or letter.group == self.group
+
+    def standings(self) -> Standings:
+        """Return where letters stand now."""
+        return Standings(self.jobs, self.actions, self.topics)
+
+    def job(self, name: str) -> Job:
+        """Return a job.
+
+        Raises:
+            RedriveError: there is none with this name.
+        """
+        found = [job for job in self.jobs.jobs.values() if job.id.startswith(name)] if name else []
+        if len(found) != 1:
+            problem = "several jobs begin with" if found else "there is no job"
+            raise RedriveError(f"{problem} {name!r}; `redelivery dlq jobs` lists them")
+        return found[0]
+
+    def command(self, name: str, job: str) -> str:
+        """Return the command that a person enters for a job."""
+        if self._foreign:
+            servers = servers_of(self._settings.kafka)
+            fields = "".join(f" --map {shlex.quote(f'{field}={header}')}" for field, header in self._mapping.items())
+            return f"redelivery dlq --bootstrap {servers} --topic {self.group}{fields} {name} {job}"
+        option = "" if self.group == self._settings.group else f" --of-group {self.group}"
+        return f"redelivery dlq {name} {job}{option}"
+
+    def actions_partition(self, number: int) -> Partition:
+        """Return the partition to which slice ``number`` of a job writes."""
+        return Partition(self._actions_topic, number % self.partition_counts[self._actions_topic])
+
+
+def redrive_topics(settings: Settings, group: str) -> tuple[str, str]:
+    """Return the topics of the jobs and the actions of a group."""
+    naming = replace(settings.naming(), group=group)
+    return naming.jobs_topic(), naming.actions_topic()
+
+
+def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> None:
+    """Refuse to go on without the topics of a group's jobs and actions.
+
+    Raises:
+        RedriveError: the cluster does not show one of them.
+    """
+    for topic in topics:
+        if topic not in found:
+            raise RedriveError(
+                f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
+                f"configuration of group {group}{grant(f'Read on topic {topic}')}"
+            )

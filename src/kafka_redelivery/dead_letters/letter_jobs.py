@@ -1,0 +1,76 @@
+"""What the ledger says of one letter, taken at once: its story is read while the ledger goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.topology.redrive.actions import Outcome
+from kafka_redelivery.topology.redrive.job import Job, SliceId
+from kafka_redelivery.transport.protocols import Partition
+
+
+class InJob(NamedTuple):
+    """A job that the letter belongs to."""
+
+    job: Job
+    number: int
+    """Its slice."""
+
+    actions: Partition
+    """Where the actions of the slice are."""
+
+    reached: bool
+    """Whether the slice has come to the letter."""
+
+    outcome: Outcome | None
+    """What became of it; ``None`` if nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterJobs:
+    """What the ledger says of one letter."""
+
+    partition_counts: Mapping[str, int]
+    """The topics of the cluster and their numbers of partitions."""
+
+    sent_by: Job | None
+    """The job that sent the letter that this one was before."""
+
+    predecessor: str | None
+    """The id of that letter; ``None`` if it is not known."""
+
+    jobs: tuple[InJob, ...]
+    """The jobs that it belongs to, in their order."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, letter: Letter) -> LetterJobs:
+        """Take it from the ledger, without a request to Kafka."""
+        sent_by = None if letter.mark is None else ledger.jobs.jobs.get(letter.mark.job)
+        return cls(ledger.partition_counts, sent_by, predecessor(ledger, letter), tuple(_jobs(ledger, letter)))
+
+
+def predecessor(ledger: Ledger, letter: Letter) -> str | None:
+    """Return the id of the letter that this one was before it was sent again; ``None`` if it is not known."""
+    mark = letter.mark
+    job = None if mark is None else ledger.jobs.jobs.get(mark.job)
+    if mark is None or job is None or mark.slice >= len(job.spec.slices):
+        return None
+    topic, partition = job.spec.slices[mark.slice]
+    if not job.spec.is_about(topic, ledger.topics):
+        return None  # another letter has this id now
+    return f"{topic}-{partition}@{mark.offset}"
+
+
+def _jobs(ledger: Ledger, letter: Letter) -> Iterator[InJob]:
+    for job in sorted(ledger.jobs.jobs.values(), key=lambda each: each.position):
+        with suppress(ValueError):
+            number = job.spec.slices.index(SliceId(letter.topic, letter.partition))
+            if letter.offset in job.owned[number] and job.spec.is_about(letter.topic, ledger.topics):
+                its = ledger.actions.slice(job.id, number)
+                outcome = its.outcomes.get(letter.offset)
+                yield InJob(job, number, ledger.actions_partition(number), its.through >= letter.offset, outcome)

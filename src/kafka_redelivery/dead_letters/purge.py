@@ -1,0 +1,109 @@
+"""Removes dead letters that are done from the start of their partitions; Kafka can remove nothing else.
+
+Kafka removes records of a topic by its name. So its id is compared immediately before the request, and what is left is
+the time that the request takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.reading import ReportProgress, dead_letters
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.admin.identities import topic_ids
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.protocols import Partition
+
+DONE = frozenset(
+    {
+        LetterState.RECOVERED,
+        LetterState.DEAD_AGAIN,
+        LetterState.DISCARDED,
+        LetterState.EXPIRED,
+        LetterState.PARKED,
+    }
+)
+"""States in which a letter is needed no more: its outcome is known, or it is somewhere else."""
+
+
+@dataclass(slots=True)
+class Removable:
+    """What can be removed from a partition."""
+
+    before: int
+    """The offset of the first record that stays."""
+
+    letters: int = 0
+    because: str = "nothing is left"
+    """Why the record at ``before`` stays."""
+
+    topic_id: str = ""
+    """Of the topic whose letters were read; empty if it is not known."""
+
+
+def removable(
+    settings: Settings, ledger: Ledger, progress: ReportProgress, ends: Mapping[Partition, int] | None = None
+) -> dict[Partition, Removable]:
+    """Return what can be removed from each partition: its first letters up to one that is not done, or not ours.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        ledger: says where letters stand.
+        progress: receives the number of letters that were read, now and then.
+        ends: remove letters below these alone; ``None`` = below the present ends.
+
+    Raises:
+        RedriveError: there is no dead-letter topic.
+        TransportError: Kafka does not answer or denies access.
+    """
+    ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
+    ids = ledger.topics.ids
+    found = {partition: Removable(end, topic_id=ids.get(partition.topic, "")) for partition, end in ends.items()}
+    stopped: set[Partition] = set()
+    for letter, standing, _ in dead_letters(settings, ledger, progress, ends):
+        partition = Partition(letter.topic, letter.partition)
+        if partition in stopped:
+            continue
+        if ledger.has(letter) and standing.state in DONE:
+            found[partition].letters += 1
+            continue
+        stopped.add(partition)
+        found[partition].before = letter.offset
+        ours = ledger.has(letter)
+        found[partition].because = f"{letter.id} is {standing.state}" if ours else f"{letter.id} is not ours"
+    return found
+
+
+def topics_of(chosen: Mapping[Partition, Removable]) -> TopicIds:
+    """Return the ids of the topics whose letters were read."""
+    return TopicIds(ids={partition.topic: each.topic_id for partition, each in chosen.items() if each.topic_id})
+
+
+def remove(settings: Settings, chosen: Mapping[Partition, Removable]) -> dict[Partition, str]:
+    """Remove the letters; return the partitions of which nothing is removed, each with the reason.
+
+    Nothing is removed from a topic that was deleted and created again since its letters were read.
+    """
+    wanted: dict[str, dict[Partition, int]] = {}
+    for partition, each in chosen.items():
+        if each.letters:
+            wanted.setdefault(partition.topic, {})[partition] = each.before
+    if not wanted:
+        return {}
+    calls, before = PartitionOffsets(settings.kafka).calls, topics_of(chosen)
+    deleter, failed = RecordDeleter(settings.kafka, calls=calls), dict[Partition, str]()
+    for topic, ends in wanted.items():
+        try:
+            problem = before.only([topic]).difference(topic_ids(calls, [topic], cluster=""), "its letters were read")
+        except TransportError as error:
+            failed |= dict.fromkeys(ends, str(error))
+            continue
+        failed |= dict.fromkeys(ends, f"{problem}; preview again") if problem else deleter.delete_before(ends)
+    return failed

@@ -1,0 +1,388 @@
+"""Runs jobs: sends the letters of each slice in transactions that also say how far it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import zip_longest
+from threading import Event
+from typing import NamedTuple
+
+from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
+from kafka_redelivery.dead_letters.checksum import checksum
+from kafka_redelivery.dead_letters.chunking import Chunk, chunk_size, chunks
+from kafka_redelivery.dead_letters.creation import append_jobs, author, open_dlq_writer
+from kafka_redelivery.dead_letters.job_reading import read_edited
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
+from kafka_redelivery.dead_letters.refusal import refusal
+from kafka_redelivery.dead_letters.rules import copies
+from kafka_redelivery.dead_letters.standing import Standings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
+from kafka_redelivery.topology.printable import printable_time
+from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, SliceProgress, progress_record
+from kafka_redelivery.topology.redrive.job import Job, cancel_record
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.topology.wire.headers import read_mark
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, sizes_of_headers
+from kafka_redelivery.transport.clients.write_thread import WriteThread
+from kafka_redelivery.transport.errors import ReaderError, WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+"""Failed writes in a row after which a job ends, to be resumed later."""
+
+_PAUSE_S = 1.0
+_CATCH_UP_S = 1.0
+"""A delay of at most this time is made up for."""
+
+
+class Pace:
+    """Holds a rate. It waits before a transaction, never in one, which would block the readers of the ready topic."""
+
+    def __init__(self, rate: float | None, stop: Event) -> None:
+        self._rate = rate
+        self._stop = stop
+        self._due_s: float | None = None
+
+    def wait(self, letters: int) -> bool:
+        """Wait until so many letters may be sent; return whether they still should."""
+        if self._rate is None:
+            return not self._stop.is_set()
+        now_s = monotonic_s()
+        due_s = now_s if self._due_s is None else max(self._due_s, now_s - _CATCH_UP_S)
+        self._due_s = due_s + letters / self._rate
+        return not self._stop.wait(max(0.0, self._due_s - now_s))
+
+
+class JobRun:
+    """Runs one job in this process. A second process that runs it takes over slice by slice."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        job: str,
+        stop: Event,
+        progress: ReportProgress,
+        clock: Clock = wall_clock_ms,
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._name = job
+        self._stop = stop
+        self._progress = progress
+        self._clock = clock
+        self._pace = Pace(self._job.spec.options.rate, stop)
+        self._under_way: tuple[_Made, ProducerRecord]
+
+    @property
+    def _job(self) -> Job:
+        try:
+            return self._ledger.jobs.jobs[self._name]
+        except KeyError:
+            problem = f"job {self._name} stops: {self._ledger.jobs_topic} was deleted and created again without it"
+            raise RedriveError(problem) from None
+
+    def run(self) -> bool:
+        """Run all slices to their ends; return whether none is left.
+
+        Raises:
+            ContinuedElsewhereError: another process has taken the job over.
+            RedriveError: the job cannot go on now. It can be resumed.
+            TransportError: Kafka does not answer or denies access.
+        """
+        left = [number for number in range(len(self._job.owned)) if self._slice(number).end is None]
+        with closing(self._writers(left)) as writers:
+            for number, writer in writers:
+                self._run_slice(number, writer)
+                if self._stop.is_set():
+                    break
+        return all(self._slice(number).end is not None for number in range(len(self._job.owned)))
+
+    def _writers(self, numbers: Sequence[int]) -> Generator[tuple[int, WriteThread]]:
+        """Yield slices with their writers. The next is opened while a slice is sent, because that takes a while."""
+        with ThreadPoolExecutor(1, "next-writer") as pool:
+            ahead: Future[WriteThread] | None = None
+            try:
+                for number, following in zip_longest(numbers, numbers[1:]):
+                    writer = self._opened(number) if ahead is None else ahead.result()
+                    ahead = None if following is None else pool.submit(self._opened, following)
+                    yield number, writer
+            finally:
+                if ahead is not None and ahead.exception() is None:
+                    ahead.result().close()
+
+    def _opened(self, number: int) -> WriteThread:
+        return WriteThread(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}"))
+
+    def _edited(self) -> bytes | None:
+        """Return the value that the job sends instead of that of its letter.
+
+        Raises:
+            RedriveError: it cannot be read. Without it nothing is sent.
+        """
+        if self._job.spec.edited is None:
+            return None
+        try:
+            return read_edited(self._settings, self._ledger.jobs_topic, self._job)
+        except RedriveRecordError as error:
+            raise RedriveError(
+                f"job {self._name} stops and sends nothing, because its edited value cannot be read from "
+                f"{self._ledger.jobs_topic}: {error}; end it with: {self._command('cancel')}"
+            ) from None
+
+    def _command(self, name: str) -> str:
+        return self._ledger.command(name, self._name)
+
+    def _slice(self, number: int) -> SliceProgress:
+        return self._ledger.actions.slice(self._name, number)
+
+    def _run_slice(self, number: int, writer: WriteThread) -> None:
+        failures = 0
+        with ExitStack() as writers:
+            writers.callback(writer.close)
+            while not self._stop.is_set():
+                # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
+                self._ledger.refresh()
+                before = self._slice(number).through
+                try:
+                    self._send_rest(writer, number)
+                except (WriterFencedError, WriteAbortedError) as error:
+                    if isinstance(error, WriterFencedError):
+                        known = self._slice(number)
+                        self._ledger.refresh()
+                        if self._job.cancelled_ms is not None:
+                            return
+                        if not error.expired or self._slice(number) != known:
+                            raise ContinuedElsewhereError(self._name) from None
+                        writer = self._opened(number)
+                        writers.callback(writer.close)
+                    failures = 1 if self._slice(number).through > before else failures + 1
+                    if failures >= _ATTEMPTS:
+                        raise RedriveError(
+                            f"job {self._name} stops: {error}; go on with: {self._command('resume')}"
+                        ) from error
+                    _log.warning("reading again how far the job is: %s", error)
+                    self._stop.wait(_PAUSE_S)
+                else:
+                    return
+
+    def _send_rest(self, writer: WriteThread, number: int) -> None:
+        """Send the letters that are left; each chunk is read and made while the one before it is written."""
+        job, progress = self._job, self._slice(number)
+        if progress.end is not None:
+            return
+        if job.cancelled_ms is not None:  # also a job of which nothing may be sent
+            self._begin(writer, number, _Made([], [], ChunkProgress(through=progress.through, end=End.CANCELLED)))
+            self._finish(writer, number)
+            return
+        if job.problem:
+            raise RedriveError(
+                f"job {self._name} stops: a record of it in {self._ledger.jobs_topic} cannot be read ({job.problem}); "
+                "go on with the version of kafka-redelivery that wrote it, or end the job with: "
+                f"{self._command('cancel')}"
+            )
+        self._refuse_created_again(self._ledger.topics)
+        if not progress.adds_up(job.owned[number]):
+            raise RedriveError(
+                f"job {self._name} stops: what {self._ledger.actions_partition(number).topic} says of slice {number} "
+                "cannot be read or does not fit its letters, so another program or person has written there; see who "
+                f"may, then end the job with: {self._command('cancel')}"
+            )
+        sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
+        try:
+            pending = job.owned[number].after(progress.through)
+            for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):
+                if job.spec.options.rate is not None:
+                    self._finish(writer, number)  # progress is shown before the wait
+                if not self._pace.wait(len(chunk.letters)):
+                    return
+                made = sender.make(chunk)
+                # Asked after the letters were read: with the same id as ever, they are those that were chosen.
+                self._refuse_created_again()
+                self._finish(writer, number)
+                self._begin(writer, number, made)
+        finally:
+            self._finish(writer, number)
+
+    def _refuse_created_again(self, now: TopicIds | None = None) -> None:
+        """Refuse to go on where the letters of the job are not there any more, but others with their offsets.
+
+        Args:
+            now: the present ids; without them Kafka is asked.
+        """
+        spec = self._job.spec
+        if now is None:
+            now = self._ledger.present(spec.topics.ids) if spec.topics.ids else spec.topics
+        problem = spec.topics.difference(now, f"it was created at {printable_time(spec.at_ms)}")
+        if problem:
+            nothing = "nothing more" if any(self._slice(each).dealt for each in range(len(spec.slices))) else "nothing"
+            raise RedriveError(
+                f"job {self._name} stops: {problem}; {nothing} was {'set aside' if spec.options.discard else 'sent'}; "
+                f"preview again, and end this job with: {self._command('cancel')}"
+            )
+
+    def _letters(self, number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int, Message]]:
+        if not offsets:
+            return
+        partition = Partition(*self._job.spec.slices[number])
+        starts, ends = {partition: offsets[0]}, {partition: offsets[-1] + 1}
+        count = self._ledger.partition_counts.get(partition.topic)
+        if count is None:  # Kafka also hides what may not be described, so the letters may still be there
+            raise RedriveError(
+                f"job {self._name} stops: its dead-letter topic {partition.topic} does not exist, or may not be "
+                f"described; grant Describe and Read on it, then go on with: {self._command('resume')}; "
+                f"if it was deleted: {self._command('cancel')}"
+            )
+        if partition.number >= count:
+            return  # the topic was deleted and created again with fewer partitions
+        try:
+            for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
+                size = len(message) + len(message.key() or b"") + sizes_of_headers([message])[0]
+                yield message.offset(), size, message
+        except ReaderError:  # a topic that was created again may end before these offsets
+            self._refuse_created_again()
+            raise
+
+    def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:
+        """Begin the transaction of a chunk: its records, and how far the slice then is."""
+        key, value = progress_record(self._name, number, made.progress, self._clock())
+        progress = ProducerRecord(*self._ledger.actions_partition(number), key, value)
+        self._under_way = made, progress
+        writer.begin([*made.records, progress], {})
+
+    def _finish(self, writer: WriteThread, number: int) -> None:
+        """Wait for the transaction that is under way, if one is; repeat it without the letters that Kafka refuses."""
+        while writer.busy:
+            made, progress = self._under_way
+            try:
+                writer.result(None)
+            except WriteRefusedError as error:
+                self._begin(writer, number, made.without(self._refused(error, made, progress)))
+            else:
+                self._ledger.actions.add(progress.key, progress.value)
+                done = sum(self._slice(each).dealt for each in range(len(self._job.owned)))
+                self._progress(done, sum(map(len, self._job.owned)))
+
+    def _refused(self, error: WriteRefusedError, made: _Made, progress: ProducerRecord) -> dict[int, str]:
+        """Return the offsets of the letters that Kafka refuses, and its reasons.
+
+        Raises:
+            RedriveError: the cause is none of a letter.
+        """
+        refused = {}
+        for each in error.refused:
+            if each.cause.outside or each.index >= len(made.origins):
+                raise RedriveError(
+                    f"job {self._name} stops, because {refusal(each, [*made.records, progress])}. When it can, go on "
+                    f"with: {self._command('resume')}"
+                ) from error
+            refused[made.origins[each.index]] = each.reason
+        return refused
+
+
+class _Made(NamedTuple):
+    """A chunk that is ready to be written."""
+
+    records: list[ProducerRecord]
+    origins: list[int]
+    """The offset of the letter of each record."""
+
+    progress: ChunkProgress
+
+    def without(self, refused: Mapping[int, str]) -> _Made:
+        """Return the chunk without the letters that Kafka refuses, by offset, each with the reason."""
+        kept = [pair for pair in zip(self.records, self.origins, strict=True) if pair[1] not in refused]
+        parked = tuple(each for each in self.progress.parked if each not in refused)
+        progress = replace(
+            self.progress, sent=len(kept) - len(parked), parked=parked, refused={**self.progress.refused, **refused}
+        )
+        return _Made([record for record, _ in kept], [origin for _, origin in kept], progress)
+
+
+class _Sender:
+    """Makes the records of the chunks of one slice."""
+
+    def __init__(
+        self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock, edited: bytes | None = None
+    ) -> None:
+        self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
+        # Without --again none of its letters was sent before.
+        self._standings: Standings | None = ledger.standings() if job.spec.options.again else None
+        self._discards = job.spec.options.discard
+        self._job = job.id
+        self._slice = job.spec.slices[number]
+        self._number = number
+        self._edited, self._edit = edited, job.spec.edited
+        self._clock = clock
+
+    def make(self, chunk: Chunk[Message]) -> _Made:
+        """Return the records of a chunk, and what became of its letters that are not sent."""
+        end, gone = End.DONE if chunk.last else None, tuple(chunk.gone)
+        if self._discards:
+            set_aside = tuple(offset for offset, _ in chunk.letters)
+            return _Made([], [], ChunkProgress(through=chunk.through, set_aside=set_aside, gone=gone, end=end))
+        records: list[ProducerRecord] = []
+        origins: list[int] = []
+        parked: list[int] = []
+        refused: dict[int, str] = {}
+        now_ms = self._clock()
+        for offset, message in chunk.letters:
+            try:
+                record, parks = self._record(offset, message, now_ms)
+            except (UnreadableHeadersError, HeaderError, RedriveError) as error:
+                refused[offset] = str(error)
+                continue
+            records.append(record)
+            origins.append(offset)
+            if parks:
+                parked.append(offset)
+        progress = ChunkProgress(
+            through=chunk.through,
+            sent=len(records) - len(parked),
+            gone=gone,
+            parked=tuple(parked),
+            refused=refused,
+            end=end,
+        )
+        return _Made(records, origins, progress)
+
+    def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
+        """Return the record that a letter becomes, and whether it goes to the parking topic."""
+        headers = headers_of(message)
+        before = read_mark(headers)
+        sends = self._standings.of(*self._slice, offset).sends if self._standings else 0
+        mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
+        record, parks = self._copies.record(message, headers, mark, now_ms)
+        if self._edit is None:
+            return record, parks
+        if checksum(message.value() or b"") != self._edit.original_sha256:
+            raise RedriveError("it is not the letter that was edited: its topic was deleted and created again")
+        return record._replace(value=self._edited), parks
+
+
+def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None) -> None:
+    """Cancel a job at once, also one that another process runs; its unsent letters are then free.
+
+    ``by``: who cancels it, if that is not the user of this process.
+
+    A slice is ended by taking over its transactional id, which aborts the chunk that is being sent.
+
+    Raises:
+        RedriveError, TransportError: as :meth:`JobRun.run`. Cancel it again.
+    """
+    job = ledger.jobs.jobs[name]
+    if job.cancelled_ms is None and any(ledger.actions.slice(name, each).end is None for each in range(len(job.owned))):
+        append_jobs(settings, ledger, name, [cancel_record(name, clock(), by or author())])
+    while not JobRun(settings, ledger, name, Event(), no_progress, clock).run():
+        ledger.refresh()
