@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_index import INDEX_PACKAGES
 from kafka_redelivery.cli.commands.run import begin_log
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
@@ -22,7 +21,7 @@ from kafka_redelivery.cli.options import (
 from kafka_redelivery.topology import exit_codes
 
 _PORT = 8080
-PACKAGES = (*INDEX_PACKAGES, "anyio", "jinja2", "python_multipart", "starlette", "uvicorn")
+PACKAGES = ("anyio", "jinja2", "python_multipart", "starlette", "uvicorn")
 """What the extra `console` brings, by the names that are imported."""
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
@@ -15,30 +14,22 @@ from kafka_redelivery.topology.config.settings import Settings
 if TYPE_CHECKING:
     from kafka_redelivery.dead_letters.index.index import Index
 
-INDEX_PACKAGES: Final = ("arro3", "duckdb", "platformdirs")
-"""What the extra `index` brings, by the names that are imported."""
-
 
 def can_index(settings: Settings) -> bool:
-    """Whether the packages of the extra `index` are there, and the letters are ours."""
-    return all(map(find_spec, INDEX_PACKAGES)) and not isinstance(settings, ForeignTopic)
+    """Whether the letters are ours."""
+    return not isinstance(settings, ForeignTopic)
 
 
 def refuse_without_index(settings: Settings) -> None:
     """Refuse a command that needs the index where there can be none.
 
     Raises:
-        IndexUnusableError: the extra is missing, or the letters are those of another system.
+        IndexUnusableError: the letters are those of another system.
     """
     from kafka_redelivery.consumers.errors import IndexUnusableError
 
-    if isinstance(settings, ForeignTopic):
-        raise IndexUnusableError("there is no index of dead letters of other systems; `list` reads all of them")
     if not can_index(settings):
-        raise IndexUnusableError(
-            "the index of dead letters needs the extra index: pip install 'kafka-redelivery[index]'; "
-            "`redelivery dlq list` works without it"
-        )
+        raise IndexUnusableError("there is no index of dead letters of other systems; `list` reads all of them")
 
 
 @contextmanager
