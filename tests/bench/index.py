@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,17 +12,17 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_redelivery.dead_letters.creation import Preview, create
+from kafka_redelivery.dead_letters.creation import append_jobs
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.dead_letters.summary_columns import By
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
+from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
 from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from tests.bench.bed import Bed, Team
@@ -117,13 +116,20 @@ def write_letters(team: Team, numbers: range, options: Options) -> None:
 
 def set_aside(team: Team, n: int, options: Options) -> None:
     """Let a job set every tenth letter aside."""
-    ledger, how = Ledger(team.settings), JobOptions(group=team.name, discard=True)
-    chosen = Preview()
-    for partition in range(options.partitions):
-        last = n // options.partitions
-        chosen.letters[SliceId(team.dead_letters, partition)] = array("q", range(0, last, _EACH_OF_A_JOB))
-    job = create(team.settings, ledger, Selection(), how, chosen)
-    assert JobRun(team.settings, ledger, job.id, Event(), no_progress).run()
+    ledger, name = Ledger(team.settings), "aside"
+    letters = OffsetSet(range(0, n // options.partitions, _EACH_OF_A_JOB))
+    slices = tuple(SliceId(team.dead_letters, partition) for partition in range(options.partitions))
+    spec = JobSpec(
+        job=name,
+        at_ms=0,
+        by="bench",
+        seen=ledger.seen,
+        options=JobOptions(group=team.name, discard=True),
+        selection={},
+        slices=slices,
+    )
+    append_jobs(team.settings, ledger, name, list(job_records(spec, dict.fromkeys(slices, letters))))
+    assert JobRun(team.settings, ledger, name, Event(), no_progress).run()
 
 
 def _command_s(team: Team, what: str, folder: str, n: int) -> float:

@@ -13,9 +13,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_redelivery.dead_letters.creation import create, preview
+from kafka_redelivery.dead_letters.creation import create
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.loading import load_settings
@@ -30,6 +29,7 @@ from tests.bench.feed import Values
 from tests.bench.options import Options
 from tests.bench.result import Baseline, Result
 from tests.bench.usage import usage
+from tests.scenarios.redriving import previewed
 from tests.scenarios.running import COMMAND, Process
 
 RATE = 2000
@@ -140,10 +140,11 @@ def send(servers: str, file: str, rate: float | None) -> dict[str, Any]:  # noqa
     """Do what ``redelivery dlq redrive --yes`` does, and measure its parts."""
     settings = load_settings(Path(file).read_text(encoding="utf-8"))
     began_s = time.monotonic()
-    ledger, options = Ledger(settings), JobOptions(group=settings.group, rate=rate)
-    chosen = preview(settings, ledger, Selection(), options, no_progress)
-    chosen_s = time.monotonic()
-    job = create(settings, ledger, Selection(), options, chosen)
+    options = JobOptions(group=settings.group, rate=rate)
+    with previewed(settings, options) as (index, chosen):
+        chosen_s = time.monotonic()
+        ledger = Ledger(settings)
+        job = create(settings, ledger, index, chosen)
     created_s, cpu_s = time.monotonic(), time.process_time()
     assert JobRun(settings, ledger, job.id, Event(), no_progress).run()
     return {

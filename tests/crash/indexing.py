@@ -25,8 +25,7 @@ ROWS = 10
 def shrink() -> None:
     """Make files small."""
     refresh._FILE_ROWS = ROWS  # type: ignore[misc]
-    store._SMALLEST = ROWS  # type: ignore[misc]
-    store._FAN_IN = 3  # type: ignore[misc]
+    store._SMALL_FILES = 3  # type: ignore[misc]
 
 
 def set_traps(number: int) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.dead_letters.index.catalogue import Catalogue
+from kafka_redelivery.dead_letters.index import files
+from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
-from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
+from kafka_redelivery.dead_letters.index.store import is_readable
+from tests.scenarios.redriving import dead_letter, dlq_json, in_topics, settings_of
 from tests.scenarios.running import Group, Process
 from tests.scenarios.waiting import LONG_S
 
@@ -32,11 +32,7 @@ def _letters(index: Index) -> dict[str, tuple[str, int]]:
 
 
 def _expected(group: Group) -> dict[str, tuple[str, int]]:
-    settings = settings_of(group)
-    return {
-        each.letter.id: (str(each.standing.state), each.standing.sends)
-        for each in dead_letters(settings, Ledger(settings), no_progress)
-    }
+    return {name: (state, sends) for name, (state, _, sends) in in_topics(settings_of(group)).items()}
 
 
 def _prepared(group: Group) -> tuple[Path, dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
@@ -59,23 +55,33 @@ def _killed(group: Group, folder: Path, step: int) -> Process:
     return Process(f"index-{step}", command, os.environ, group.folder / f"index-{step}.log")
 
 
-def _assert_whole(group: Group, folder: Path, before: object, after: dict[str, tuple[str, int]], when: str) -> None:
+def _assert_whole(
+    group: Group,
+    folder: Path,
+    before: object,
+    after: dict[str, tuple[str, int]],
+    when: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A reader finds a published state, a refresh completes it, and no file is left over."""
     index = Index.open(settings_of(group), path=folder)
-    found = index._folder.catalogue()
-    assert isinstance(found, Catalogue), when
-    assert index._folder.is_whole(found, thoroughly=True), when
+    found = index._folder.manifest()
+    assert isinstance(found, Manifest), when
+    assert is_readable(index._folder, found), when
     assert set(_letters(index)) <= set(after) | set(before), when  # type: ignore[call-overload]
     index.refresh()
     assert _letters(index) == after, when
-    catalogue = index._folder.catalogue()
-    assert catalogue is not None
-    left = {each.name for each in index.path.iterdir()} - {"catalogue", "writer.lock", "readers.lock"}
-    assert left == {each.name for each in catalogue.files}, when
+    monkeypatch.setattr(files, "GRACE_S", 0.0)
+    for _ in range(2):  # the first begins the time of what is replaced
+        index.refresh()
+    manifest = index._folder.manifest()
+    assert manifest is not None
+    left = {each.name for each in index.path.iterdir()} - {"manifest", "writer.lock"}
+    assert left == {each.name for each in manifest.files}, when
 
 
 @pytest.mark.timeout(900)
-def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config) -> None:
+def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it writes, synchronises, renames, deletes or locks a file, or DuckDB runs a statement."""
     built, before, after = _prepared(group)
     stride = _STRIDE if pytestconfig.getoption("crash") else _STRIDE_OF_SAMPLE
@@ -84,7 +90,7 @@ def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config) -> N
         shutil.copytree(built, folder)
         code = _killed(group, folder, step).wait(LONG_S)
         assert code in {0, -signal.SIGKILL}, step
-        _assert_whole(group, folder, before, after, f"killed before step {step}")
+        _assert_whole(group, folder, before, after, f"killed before step {step}", monkeypatch)
         shutil.rmtree(folder)
         if code == 0:
             assert step > 40, "too few steps to prove anything"
@@ -94,7 +100,7 @@ def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config) -> N
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_killed_at_any_time(group: Group) -> None:
+def test_killed_at_any_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """From outside, also in the middle of a file."""
     built, before, after = _prepared(group)
     for attempt in range(8):
@@ -102,10 +108,10 @@ def test_killed_at_any_time(group: Group) -> None:
         shutil.copytree(built, folder)
         process = _killed(group, folder, 0)
         deadline = time.monotonic() + 60
-        files = len(list(built.rglob("*.parquet")))
-        while len(list(folder.rglob("*.parquet"))) <= files and process.running and time.monotonic() < deadline:
+        written = len(list(built.rglob("*.parquet")))
+        while len(list(folder.rglob("*.parquet"))) <= written and process.running and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(attempt * 0.03)
         if process.running:
             process.kill()
-        _assert_whole(group, folder, before, after, f"attempt {attempt}")
+        _assert_whole(group, folder, before, after, f"attempt {attempt}", monkeypatch)

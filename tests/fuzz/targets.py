@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter, header_text, sent_again, system_of
 from kafka_redelivery.dead_letters.letter import letter_of
-from kafka_redelivery.dead_letters.standing import Standings
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.serdes.codec import JsonCodec, StringCodec
 from kafka_redelivery.serdes.editing import editable
@@ -73,7 +72,6 @@ def _jobs(value: bytes) -> None:
         log.add(4, b"b", value)
     finally:
         log.settle()
-        Standings(log, ActionLog(), _TOPICS).history("DLQ.orders", 0, 3)
 
 
 def _actions(value: bytes) -> None:
@@ -88,9 +86,6 @@ def _actions(value: bytes) -> None:
         actions.add(b"a/0", value)
         actions.add(_SENT.key, _SENT.value)
     finally:
-        standings = Standings(log, actions)
-        for offset in range(5):
-            standings.of("DLQ.orders", 0, offset)
         actions.slice("a", 0).known(log.jobs["a"].owned[0])
 
 

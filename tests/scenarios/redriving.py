@@ -4,20 +4,31 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
+from kafka_redelivery.dead_letters.creation import Preview, create, preview
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter_places import letter_ends
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.job import Job, JobOptions
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
 from tests.scenarios.running import Group
+from tests.unit.dead_letters.model import Standings
 
 
 def settings_of(group: Group) -> Settings:
@@ -64,6 +75,38 @@ def dlq_json(group: Group, *arguments: str, code: int = 0) -> dict[str, Any]:
     done = dlq(group, *arguments, "--json")
     assert done.code == code, done
     found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+@contextmanager
+def previewed(
+    settings: Settings, options: JobOptions, selection: Selection | None = None
+) -> Iterator[tuple[Index, Preview]]:
+    """Yield what a job would send, and the index that says it."""
+    wanted = selection or Selection()
+    with closing(Index.open_for(settings, options.group, wanted)) as index:
+        index.refresh()
+        topics = ClusterAdmin(settings.kafka).partition_counts()
+        yield index, preview(settings, index, wanted, options, topics, time.time_ns() // 1_000_000)
+
+
+def created(settings: Settings, options: JobOptions, selection: Selection | None = None) -> tuple[Ledger, Job]:
+    """Create a job that does not run."""
+    ledger = Ledger(settings, options.group)
+    with previewed(settings, options, selection) as (index, chosen):
+        return ledger, create(settings, ledger, index, chosen)
+
+
+def in_topics(settings: Settings) -> dict[str, tuple[str, str | None, int]]:
+    """Return state, job and number of sends of each letter, from the topics alone."""
+    ledger = Ledger(settings)
+    standings, found = Standings(ledger.jobs, ledger.actions, ledger.topics), {}
+    ends = letter_ends(settings, ledger.partition_counts)
+    starts = PartitionOffsets(settings.kafka).log_start_offsets(ends)
+    for message in read_between(settings.kafka, settings.group, starts, ends):
+        place = message.topic(), message.partition(), message.offset()
+        its = standings.of(*place)
+        found[f"{place[0]}-{place[1]}@{place[2]}"] = (str(its.state), its.job, its.sends)
     return found
 
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.wire.headers import EXPIRATION, HeaderList, read_lineage, redriven_headers
+from kafka_redelivery.topology.wire.headers import EXPIRATION, ORIG_QUEUE, HeaderList, read_lineage, redriven_headers
 from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, RedriveMark
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
 
@@ -42,12 +40,9 @@ class Targets:
             found = self._of[origin] = options.to or options.ready or self._naming.ready_topic(origin)
         return found
 
-    def of_letter(self, letter: Letter) -> str | None:
-        """Return the target of a letter by the rule of :meth:`Copies.record`; ``None`` if its lineage is damaged."""
-        try:
-            return self.of(read_lineage(list(letter.headers.items())).address)
-        except HeaderError:
-            return None
+    def of_origin(self, origin: str | None) -> str | None:
+        """Return the target of letters; ``None`` if what they say about their origin is damaged."""
+        return None if origin is None else self.of(origin)
 
 
 def refuse_target(settings: Settings, options: JobOptions) -> None:
@@ -108,6 +103,16 @@ class Copies:
         if mark.number > self._options.max_redrives:
             return self._parked(message, headers, lineage), True
         return self._copy(message, headers, lineage, mark, now_ms), False
+
+    def refuse_others(self, headers: HeaderList) -> None:
+        """Refuse a letter of another group, which the index has taken for one of this group.
+
+        Raises:
+            RedriveError: it is one.
+        """
+        group = (dict(headers).get(ORIG_QUEUE) or b"").decode(errors="replace")
+        if group != self._options.group:
+            raise RedriveError(f"it is a dead letter of group {group!r}")
 
     def _copy(
         self, message: Message, headers: HeaderList, lineage: Lineage, mark: RedriveMark, now_ms: int

@@ -6,31 +6,28 @@ import getpass
 import secrets
 import socket
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.checksum import checksum
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter, Selection
-from kafka_redelivery.dead_letters.meant import meant
-from kafka_redelivery.dead_letters.reading import ReportProgress, StoredLetter, dead_letters
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.refusal import refusal
 from kafka_redelivery.dead_letters.rules import refuse_options, targets_of
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError, grant
@@ -59,11 +56,16 @@ class Edit(NamedTuple):
 class Preview:
     """What a job would send."""
 
+    selection: Selection
+    options: JobOptions
+    ends: Mapping[Partition, int] | None
+    """Letters below these are meant; ``None`` = all that the index has."""
+
+    now_ms: int
+    """When it was made: letters that expire later are in it."""
+
     total: int = 0
     """Number of listed letters."""
-
-    letters: defaultdict[SliceId, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("q")))
-    """Their offsets. A preview from the index has none."""
 
     targets: Counter[str] = field(default_factory=Counter)
     redriven_before: int = 0
@@ -87,127 +89,132 @@ class Preview:
     expired: int = 0
     """Letters that are meant but have expired, so that they are hidden."""
 
-    topics: TopicIds = field(default_factory=TopicIds)
-    """The ids of the dead-letter topics before their letters were read."""
-
 
 def preview(
     settings: Settings,
-    ledger: Ledger,
+    index: Index,
     selection: Selection,
     options: JobOptions,
-    progress: ReportProgress,
-    clock: Clock = wall_clock_ms,
-    base: Path = Path(),
+    topics: Collection[str],
+    now_ms: int,
     ends: Mapping[Partition, int] | None = None,
 ) -> Preview:
-    """Read all dead letters and return what a job with this selection would send. Writes nothing.
+    """Return what a job with this selection would send. Writes nothing.
 
-    ``base`` is the folder of the configuration, for schemas that ``where`` needs. With ``ends`` only letters below
-    these are read.
+    Of headers that another program has damaged the index knows the id of the source record and the number of
+    deliveries; the job may refuse some more letters.
+
+    Args:
+        settings: how targets are named.
+        index: that of the group whose letters are meant, up to date.
+        selection: which letters are meant.
+        options: those of the job.
+        topics: the topics that the cluster shows.
+        now_ms: the present (epoch ms).
+        ends: letters below these are meant; without it, all that the index has.
 
     Raises:
         RedriveError: a target is refused or does not exist.
-        TransportError: Kafka does not answer or denies access.
+        IndexUnusableError: the index cannot tell.
     """
     refuse_options(settings, options)
-    ours = (each for each in dead_letters(settings, ledger, progress, ends) if ledger.has(each.letter))
-    letters = meant(ours, selection, settings, base)
-    return preview_of(settings, ledger, letters, options, clock())
+    found, targets = Preview(selection, options, ends, now_ms), targets_of(settings, options)
+    fate, wanted = _fate(found), _meant(index, found)
+    damaged = "false" if isinstance(settings, ForeignTopic) else "attempts IS NULL"
+    kinds = index.rows(
+        f"""
+        SELECT {fate.sql} AS fate, CASE WHEN fate = 'in_job' THEN job END, sends + redrives,
+               CASE WHEN {damaged} THEN NULL ELSE source_topic END, reason, no_content, count(*)
+        FROM letters WHERE {wanted.sql} GROUP BY ALL
+        """,  # noqa: S608 - conditions are compiled
+        fate.parameters + wanted.parameters,
+    )
+    for fate_of, job, sends, origin, reason, no_content, number in kinds:
+        match fate_of:
+            case "expired":
+                found.expired += number
+            case "in_job":
+                found.in_jobs[job or ""] += number
+            case "sent_before":
+                found.sent_before += number
+            case _:
+                target = targets.of_origin(origin)
+                # If an origin is damaged, a topic for it is not expected.
+                is_damaged = reason == Reason.BAD_HEADERS and target not in {*topics, options.to, options.ready}
+                _count(found, None if is_damaged else target, sends, number, no_content=no_content)
+    needed = {*found.targets, *([targets.parking] if found.parking else [])}
+    missing = ", ".join(sorted(topic for topic in needed if topic not in topics))
+    if missing:
+        raise RedriveError(
+            f"there is no topic {missing} to send to, or it may not be described; {targets.fix}, or leave its letters "
+            f"out with --origin{grant(f'Write on topic {missing}')}"
+        )
+    return found
 
 
-def preview_of(
-    settings: Settings, ledger: Ledger, letters: Iterable[StoredLetter], options: JobOptions, now_ms: int
-) -> Preview:
-    """Return what a job for these letters would send. Writes nothing.
+def _count(found: Preview, target: str | None, sends: int, number: int, *, no_content: bool) -> None:
+    """Count letters that are alike and that the job lists; without a target they will be refused."""
+    options = found.options
+    found.total += number
+    found.redriven_before += number if sends else 0
+    if options.discard:  # they are sent nowhere
+        return
+    if target is None:
+        found.refused += number
+    elif sends >= options.max_redrives:
+        found.parking += number
+    elif no_content and not options.allow_empty:
+        found.no_content += number
+    else:
+        found.targets[target] += number
+
+
+def _meant(index: Index, chosen: Preview) -> Condition:
+    found = index.ours & index.condition(chosen.selection)
+    if chosen.ends is None:
+        return found
+    names, below = [f"{each.topic}-{each.number}" for each in chosen.ends], list(chosen.ends.values())
+    bound = "coalesce(map(?::VARCHAR[], ?::BIGINT[])[topic || '-' || partition], 0)"
+    return found & Condition(f'"offset" < {bound}', (names, below))
+
+
+def _fate(chosen: Preview) -> Condition:
+    """Return the SQL that says what a job does with a letter that is meant: ``listed``, or why it leaves it out."""
+    free = "true" if chosen.options.again else "state IN ('waiting', 'refused') AND sends = 0"
+    alive = unexpired(chosen.now_ms)
+    return Condition(
+        f"""
+        CASE WHEN NOT ({alive.sql}) THEN 'expired' WHEN state = 'in_job' THEN 'in_job'
+             WHEN {free} THEN 'listed' ELSE 'sent_before' END
+        """,
+        alive.parameters,
+    )
+
+
+def _listed(index: Index, chosen: Preview) -> dict[SliceId, OffsetSet]:
+    """Return the letters that a preview has counted.
 
     Raises:
-        RedriveError: a target does not exist.
+        RedriveError: the index has changed.
     """
-    sorting = Sorting(settings, options, ledger.partition_counts, now_ms)
-    result = sorting.preview
-    result.topics = ledger.topics
-    for each in letters:
-        if sorting.add(each.letter, each.standing):
-            result.letters[SliceId(each.letter.topic, each.letter.partition)].append(each.letter.offset)
-    sorting.refuse_missing()
-    return result
-
-
-class Sorting:
-    """Sorts letters that are meant into those that a job would send and those that it would leave out."""
-
-    def __init__(self, settings: Settings, options: JobOptions, topics: Container[str], now_ms: int) -> None:
-        """Prepare.
-
-        Args:
-            settings: how targets are named.
-            options: those of the job.
-            topics: the topics that the cluster shows.
-            now_ms: the present (epoch ms).
-        """
-        self._options, self._topics, self._now_ms = options, topics, now_ms
-        self._targets = targets_of(settings, options)
-        self.preview = Preview()
-
-    def add(self, letter: Letter, standing: Standing, number: int = 1) -> bool:
-        """Count ``number`` letters that are alike; return whether the job would list them."""
-        result, options = self.preview, self._options
-        if has_expired(letter.expiration_ms, self._now_ms):
-            result.expired += number
-        elif standing.state is LetterState.IN_JOB:
-            result.in_jobs[standing.job or ""] += number
-        elif not standing.may_be_sent(again=options.again):
-            result.sent_before += number
-        else:
-            result.total += number
-            sends = standing.sends + (letter.mark.number if letter.mark else 0)
-            result.redriven_before += number if sends else 0
-            if not options.discard:  # else it is sent nowhere
-                self._count_target(letter, sends, number)
-            return True
-        return False
-
-    def _count_target(self, letter: Letter, sends: int, number: int) -> None:
-        result, options = self.preview, self._options
-        target = self._targets.of_letter(letter)
-        if target is None:
-            result.refused += number
-        elif sends >= options.max_redrives:
-            result.parking += number
-        elif letter.no_content and not options.allow_empty:
-            result.no_content += number
-        elif (
-            letter.reason == Reason.BAD_HEADERS
-            and target not in self._topics
-            and target not in (options.to, options.ready)
-        ):
-            result.refused += number  # its origin is damaged, so no such topic is expected
-        else:
-            result.targets[target] += number
-
-    def refuse_missing(self) -> None:
-        """Refuse a job of which a target does not exist.
-
-        Raises:
-            RedriveError: there is one.
-        """
-        needed = {*self.preview.targets, *([self._targets.parking] if self.preview.parking else [])}
-        missing = sorted(topic for topic in needed if topic not in self._topics)
-        if not missing:
-            return
-        right = grant(f"Write on topic {', '.join(missing)}")
-        raise RedriveError(
-            f"there is no topic {', '.join(missing)} to send to, or it may not be described; {self._targets.fix}, or "
-            f"leave its letters out with --origin{right}"
-        )
+    wanted, fate = _meant(index, chosen), _fate(chosen)
+    rows = index.rows(
+        f"""
+        SELECT topic, partition, list("offset" ORDER BY "offset")
+        FROM letters WHERE ({wanted.sql}) AND {fate.sql} = 'listed' GROUP BY ALL
+        """,  # noqa: S608 - conditions are compiled
+        wanted.parameters + fate.parameters,
+    )
+    found = {SliceId(topic, partition): OffsetSet(array("q", offsets)) for topic, partition, offsets in rows}
+    if sum(map(len, found.values())) != chosen.total:
+        raise RedriveError("the letters have changed since they were shown, so nothing is done; preview again")
+    return found
 
 
 def create(
     settings: Settings,
     ledger: Ledger,
-    selection: Selection,
-    options: JobOptions,
+    index: Index,
     chosen: Preview,
     clock: Clock = wall_clock_ms,
     edit: Edit | None = None,
@@ -215,29 +222,36 @@ def create(
 ) -> Job:
     """Write a job with its letters in one transaction, and return it with the letters that belong to it.
 
-    ``edit``: the value that it sends instead of that of its one letter. ``by``: its author, if that is not the user of
-    this process.
+    Those that other jobs have claimed since the index was brought up to date belong to them.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        ledger: reads the job again.
+        index: the one of the preview, settled, and open since.
+        chosen: what is sent.
+        clock: tells the time.
+        edit: the value that it sends instead of that of its one letter.
+        by: its author, if that is not the user of this process.
 
     Raises:
         RedriveError: Kafka does not take it, or a topic was deleted and created again since the letters were read.
         TransportError: Kafka does not answer or denies access.
     """
-    job = secrets.token_hex(5)
-    topics = chosen.topics.only(each.topic for each in chosen.letters)
+    job, letters, options = secrets.token_hex(5), _listed(index, chosen), chosen.options
+    topics = index.topics.only(each.topic for each in letters)
     if topics.ids:
         refuse_created_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
     spec = JobSpec(
         job=job,
         at_ms=clock(),
         by=by or author(),
-        seen=ledger.seen,
+        seen=index.seen,
         options=options,
-        selection=selection.document(),
-        slices=tuple(sorted(chosen.letters)),
+        selection=chosen.selection.document(),
+        slices=tuple(sorted(letters)),
         edited=None if edit is None else edit.summary(),
         topics=topics,
     )
-    letters = {each: OffsetSet(offsets) for each, offsets in chosen.letters.items()}
     append_jobs(settings, ledger, job, list(job_records(spec, letters, None if edit is None else edit.value)))
     return ledger.jobs.jobs[job]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.routes import codecs
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
+from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeError, SerdeError
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.config.settings import CodecSection, Settings
 
 _LEVELS: Final = 200
 """How deep a value may be nested to be shown."""
@@ -53,6 +56,28 @@ class LetterCodecs:
         except SerdeError as error:
             return Decoded("unknown", letter.key, str(error)), Decoded("unknown", value, str(error))
         return decode(key_codec, letter.key), decode(value_codec, value)
+
+
+def texts_of(settings: Settings, base: Path) -> Mapping[str, Callable[[bytes], str | None]]:
+    """Return what makes text of the values of each source whose values are Avro: the JSON of the decoded value.
+
+    Of a value that cannot be decoded it makes ``None``.
+
+    Raises:
+        SerdeError: a schema of the configuration cannot be read.
+    """
+    return {
+        source.topic: partial(_json_text, codecs(CodecSection(key=source.key, value=source.value), base)[1])
+        for source in settings.sources
+        if source.value.format == "avro"
+    }
+
+
+def _json_text(codec: Codec, data: bytes) -> str | None:
+    try:
+        return as_json(codec.decode(data))
+    except SerdeError:
+        return None
 
 
 def decode(codec: Codec, data: bytes | None) -> Decoded:

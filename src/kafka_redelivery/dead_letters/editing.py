@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import Edit, Preview, create, preview_of
+from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.creation import Edit, Preview, create, preview
 from kafka_redelivery.dead_letters.decoding import LetterCodecs
+from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.reading import one_dead_letter
-from kafka_redelivery.dead_letters.rules import refuse_options
+from kafka_redelivery.dead_letters.letter_jobs import found_letter
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
-from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 MAX_BYTES: Final = 8 * 2**20
 """Size of an edited value. It is kept in the topic of the jobs, which every command reads."""
@@ -47,8 +49,11 @@ class LetterEditing:
             raise RedriveError("deadLetters.edit is false in the configuration: values are not edited here")
         self._settings, self._options, self._clock = settings, options, clock
         self.ledger = Ledger(settings, options.group)
-        self.found = one_dead_letter(settings, self.ledger, name)
-        self.chosen = self._preview()
+        self.found, _ = found_letter(settings, self.ledger, name)
+        with self._index() as index:
+            self.chosen = self._preview(index)
+            self.topics = index.topics.only([self.found.letter.topic])
+            """The ids of the letter's topic, and of the cluster, before it was read."""
         value = self.found.message.value()
         if value is None:
             raise RedriveError(f"{name} has no value that could be edited: it is null")
@@ -59,10 +64,17 @@ class LetterEditing:
         except SerdeError as error:
             raise RedriveError(f"{name} cannot be edited: {error}") from error
 
-    def _preview(self) -> Preview:
+    @contextmanager
+    def _index(self) -> Iterator[Index]:
+        with closing(Index.open_for(self._settings, self._options.group, Selection())) as index:
+            index.refresh()
+            yield index
+
+    def _preview(self, index: Index) -> Preview:
         letter, standing, _ = self.found
-        refuse_options(self._settings, self._options)
-        chosen = preview_of(self._settings, self.ledger, [self.found], self._options, self._clock())
+        selection = Selection(ids=frozenset({letter.id}), letters_only=True)
+        topics = self.ledger.partition_counts
+        chosen = preview(self._settings, index, selection, self._options, topics, self._clock())
         problem = ""
         if standing.state is LetterState.IN_JOB:
             command = self.ledger.command("cancel", standing.job or "")
@@ -75,17 +87,11 @@ class LetterEditing:
             problem = f"it was sent again {self._options.max_redrives} times or more; --max-redrives allows more"
         elif chosen.refused:
             problem = "its headers do not say where it comes from, or what they say is damaged"
-        for topic in chosen.targets:
-            if topic not in self.ledger.partition_counts:
-                problem = f"there is no topic {topic} to send to, or it may not be described"
+        elif not chosen.total:
+            problem = "it has been deleted"
         if problem:
             raise RedriveError(f"{letter.id} cannot be sent: {problem}")
         return chosen
-
-    @property
-    def topics(self) -> TopicIds:
-        """The ids of the letter's topic, and of the cluster, before it was read."""
-        return self.chosen.topics.only([self.found.letter.topic])
 
     @property
     def target(self) -> str:
@@ -121,6 +127,7 @@ class LetterEditing:
             RedriveError: Kafka does not take it.
             TransportError: Kafka does not answer or denies access.
         """
-        selection = Selection(ids=frozenset({self.found.letter.id}))
-        edit = Edit(self.original, value)
-        return create(self._settings, self.ledger, selection, self._options, self.chosen, self._clock, edit, by)
+        with self._index() as index:
+            refuse_created_again(self.topics, index.topics)
+            edit = Edit(self.original, value)
+            return create(self._settings, self.ledger, index, self._preview(index), self._clock, edit, by)

@@ -1,14 +1,22 @@
-"""What `redelivery dlq export` would print."""
+"""What `redelivery dlq export` prints, and what it would print."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kafka_redelivery.dead_letters.reading import StoredLetter
-from kafka_redelivery.dead_letters.standing import LetterState
-from kafka_redelivery.topology.wire.expiry import has_expired
+from kafka_redelivery.dead_letters.created_again import letter_topic_ids, refuse_created_again
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.index.selecting import unexpired
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import ReportProgress, StoredLetter, letter_in
+from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.protocols import Partition
 
 
 @dataclass(slots=True)
@@ -25,15 +33,69 @@ class Exportable:
         """The number of lines."""
         return self.kinds.total()
 
-    def add(self, origin: str, state: LetterState, number: int, expired: int) -> None:
-        """Count letters that are alike; ``expired``: how many of them have expired."""
-        self.kinds[origin, state] += number
-        self.expired += expired
 
+def exportable(index: Index, selection: Selection, now_ms: int) -> Exportable:
+    """Return what `export` would print.
 
-def exportable(letters: Iterable[StoredLetter], now_ms: int) -> Exportable:
-    """Count letters that were read; ``now_ms``: the present (epoch ms)."""
+    Args:
+        index: up to date.
+        selection: which letters are meant.
+        now_ms: the present (epoch ms).
+
+    Raises:
+        IndexUnusableError: the index cannot tell.
+    """
+    wanted, alive = index.ours & index.condition(selection), unexpired(now_ms)
+    kinds = index.rows(
+        f"""
+        SELECT origin, state, count(*), count(*) FILTER (NOT ({alive.sql}))
+        FROM letters WHERE {wanted.sql} GROUP BY ALL ORDER BY count(*) DESC, origin, state
+        """,  # noqa: S608 - conditions are compiled
+        (*alive.parameters, *wanted.parameters),
+    )
     found = Exportable()
-    for letter, standing, _ in letters:
-        found.add(letter.origin, standing.state, 1, has_expired(letter.expiration_ms, now_ms))
+    for origin, state, number, expired in kinds:
+        found.kinds[origin or "", LetterState(state)] += number
+        found.expired += expired
     return found
+
+
+def exported(
+    settings: Settings, index: Index, selection: Selection, progress: ReportProgress
+) -> Iterator[StoredLetter]:
+    """Yield the letters of an export: the index says which, and their bytes are read from their topics.
+
+    Raises:
+        IndexUnusableError: the index cannot tell.
+        RedriveError: a topic was deleted and created again meanwhile.
+        TransportError: Kafka does not answer or denies access.
+    """
+    wanted = index.ours & index.condition(selection)
+    rows = index.rows(
+        f"""
+        SELECT topic, partition, list("offset" ORDER BY "offset"), list(state ORDER BY "offset")
+        FROM letters WHERE {wanted.sql} GROUP BY ALL
+        """,  # noqa: S608 - conditions are compiled
+        wanted.parameters,
+    )
+    offsets = {Partition(topic, number): found for topic, number, found, _ in rows}
+    left = {Partition(topic, number): iter(zip(found, states, strict=True)) for topic, number, found, states in rows}
+    total, done = sum(map(len, offsets.values())), 0
+    following = {each: next(its) for each, its in left.items()}
+    starts = {each: found[0] for each, found in offsets.items()}
+    ends = {each: found[-1] + 1 for each, found in offsets.items()}
+    try:
+        for message in read_between(settings.kafka, settings.group, starts, ends):
+            partition = Partition(message.topic(), message.partition())
+            its = following.get(partition)
+            while its is not None and its[0] < message.offset():  # deleted since the index was brought up to date
+                its = following[partition] = next(left[partition], None)  # type: ignore[assignment] # there is none left
+            if its is not None and its[0] == message.offset():
+                yield StoredLetter(letter_in(message, settings), Standing(LetterState(its[1])), message)
+                done += 1
+                if done % 1000 == 0:
+                    progress(done, total)
+    except ReaderError:  # a topic that was created again may end before these offsets
+        now = letter_topic_ids(settings, PartitionOffsets(settings.kafka).calls)
+        refuse_created_again(index.topics, now, "exported", "its letters were counted")
+        raise

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import lacks_content, sent_again, system_of
-from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.wire.headers import HeaderList
@@ -27,9 +26,9 @@ class ForeignTargets:
         """What to do about a target that does not exist."""
         return "create it, name another one with --to TOPIC"
 
-    def of_letter(self, letter: Letter) -> str | None:
-        """Return the target of a letter; ``None`` if its headers name none, or one that it must not be sent to."""
-        topic = self._options.to or letter.origin
+    def of_origin(self, origin: str | None) -> str | None:
+        """Return the target of letters; ``None`` if their headers name none, or one that they must not be sent to."""
+        topic = self._options.to or origin
         return topic if topic and not _forbidden(self._settings, topic) else None
 
 
@@ -57,6 +56,9 @@ class ForeignCopies:
     def __init__(self, settings: ForeignTopic, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
         self._settings, self._options, self._counts = settings, options, partition_counts
         self._parking = settings.naming().parking_topic()
+
+    def refuse_others(self, headers: HeaderList) -> None:
+        """Do nothing: all letters of the topic are meant."""
 
     def record(
         self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int

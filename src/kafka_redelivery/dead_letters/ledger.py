@@ -11,9 +11,8 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.job_reading import LeftOut, read_jobs
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.letter_places import letter_ends
-from kafka_redelivery.dead_letters.rules import letter_topics
+from kafka_redelivery.dead_letters.rules import letter_topics, refuse_group
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
-from kafka_redelivery.dead_letters.standing import Standings
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
@@ -53,8 +52,7 @@ class Ledger:
         self.group = group or settings.group
         self._foreign = isinstance(settings, ForeignTopic)
         self._mapping = settings.mapping if isinstance(settings, ForeignTopic) else {}
-        if self._foreign and self.group != settings.group:
-            raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
+        refuse_group(settings, self.group)
         self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
         self.partition_counts: Mapping[str, int] = {}
@@ -136,10 +134,6 @@ class Ledger:
     def has(self, letter: Letter) -> bool:
         """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""
         return self._foreign or letter.group == self.group
-
-    def standings(self) -> Standings:
-        """Return where letters stand now."""
-        return Standings(self.jobs, self.actions, self.topics)
 
     def job(self, name: str) -> Job:
         """Return a job.

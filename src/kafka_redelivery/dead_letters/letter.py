@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
@@ -117,22 +116,10 @@ class Selection:
     ids: frozenset[str] = frozenset()
     """Of the letters themselves, or of their source records."""
 
-    where: Where | None = None
+    letters_only: bool = False
+    """Whether ``ids`` are those of letters alone."""
 
-    def matches(self, letter: Letter, standing: Standing) -> bool:
-        """Whether the letter meets everything but ``where``, which `dead_letters/meant.py` adds."""
-        return (
-            (not self.states or standing.state in self.states)
-            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
-            and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
-            and _any(self.origins, letter.origin)
-            and _any(self.reasons, letter.reason)
-            and _any(self.exceptions, letter.exception)
-            and (not self.keys or (letter.key is not None and _text(letter.key) in self.keys))
-            and all(name in letter.headers and _text(letter.headers[name]) == value for name, value in self.headers)
-            and (not self.fingerprints or letter.fingerprint in self.fingerprints)
-            and (not self.ids or letter.id in self.ids or letter.message_id in self.ids)
-        )
+    where: Where | None = None
 
     def document(self) -> dict[str, Any]:
         """Return what was given as plain data for JSON, without keys, header values and constants of ``where``.
@@ -153,10 +140,6 @@ class Selection:
             "where": [] if self.where is None else sorted(self.where.columns) or ["no column"],
         }
         return {name: value for name, value in given.items() if value not in (None, [], 0)}
-
-
-def _any(patterns: tuple[str, ...], text: str) -> bool:
-    return not patterns or any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 def _text(value: bytes | None) -> str:

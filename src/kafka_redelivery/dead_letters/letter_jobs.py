@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.dead_letters.letter import Letter, Selection
+from kafka_redelivery.dead_letters.reading import StoredLetter, one_dead_letter
+from kafka_redelivery.dead_letters.standing import Standing
+from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.actions import Outcome
 from kafka_redelivery.topology.redrive.job import Job, SliceId
 from kafka_redelivery.transport.protocols import Partition
+
+
+def found_letter(settings: Settings, ledger: Ledger, name: str) -> tuple[StoredLetter, list[Standing]]:
+    """Return the dead letter with this id, and where it stood after each job that has or had it.
+
+    Raises:
+        RedriveError: there is none, or it is one of another group than the ledger.
+        TransportError: Kafka does not answer or denies access.
+    """
+    letter, message = one_dead_letter(settings, ledger, name)
+    with closing(Index.open_for(settings, ledger.group, Selection())) as index:
+        index.refresh(letters=False)
+        history = index.history(letter.topic, letter.partition, letter.offset)
+    return StoredLetter(letter, history[-1] if history else Standing(), message), history
 
 
 class InJob(NamedTuple):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter_places import letter_ends
-from kafka_redelivery.dead_letters.reading import ReportProgress, dead_letters
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.index.selecting import Condition
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -48,36 +47,45 @@ class Removable:
     """Of the topic whose letters were read; empty if it is not known."""
 
 
-def removable(
-    settings: Settings, ledger: Ledger, progress: ReportProgress, ends: Mapping[Partition, int] | None = None
-) -> dict[Partition, Removable]:
+def removable(index: Index, ends: Mapping[Partition, int] | None = None) -> dict[Partition, Removable]:
     """Return what can be removed from each partition: its first letters up to one that is not done, or not ours.
 
     Args:
-        settings: how to reach Kafka, and the names of topics.
-        ledger: says where letters stand.
-        progress: receives the number of letters that were read, now and then.
-        ends: remove letters below these alone; ``None`` = below the present ends.
+        index: up to date.
+        ends: remove letters below these alone; ``None`` = below the ends that the index has read.
 
     Raises:
-        RedriveError: there is no dead-letter topic.
-        TransportError: Kafka does not answer or denies access.
+        IndexUnusableError: the index is damaged, and cannot be built anew.
     """
-    ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
-    ids = ledger.topics.ids
-    found = {partition: Removable(end, topic_id=ids.get(partition.topic, "")) for partition, end in ends.items()}
-    stopped: set[Partition] = set()
-    for letter, standing, _ in dead_letters(settings, ledger, progress, ends):
-        partition = Partition(letter.topic, letter.partition)
-        if partition in stopped:
-            continue
-        if ledger.has(letter) and standing.state in DONE:
-            found[partition].letters += 1
-            continue
-        stopped.add(partition)
-        found[partition].before = letter.offset
-        ours = ledger.has(letter)
-        found[partition].because = f"{letter.id} is {standing.state}" if ours else f"{letter.id} is not ours"
+    ids, ours = index.topics.ids, index.ours
+    done = Condition(f"({ours.sql}) AND state IN (SELECT unnest(?::VARCHAR[]))", (*ours.parameters, sorted(DONE)))
+    found = {
+        partition: Removable(end, topic_id=ids.get(partition.topic, ""))
+        for partition, end in (index.ends if ends is None else ends).items()
+    }
+    stays = index.rows(
+        f"""
+        SELECT topic, partition, min("offset"), arg_min(id, "offset"), arg_min(state, "offset"),
+               arg_min(({ours.sql}), "offset")
+        FROM letters WHERE NOT ({done.sql}) GROUP BY topic, partition
+        """,  # noqa: S608 - conditions are compiled
+        (*ours.parameters, *done.parameters),
+    )
+    for topic, number, before, name, state, is_ours in stays:
+        its = found.get(Partition(topic, number))
+        if its is not None and before < its.before:
+            its.before, its.because = before, f"{name} is {state}" if is_ours else f"{name} is not ours"
+    counts = index.rows(
+        """
+        SELECT topic, partition, count(*) FROM stored_letters
+        JOIN (SELECT unnest(?::VARCHAR[]) AS topic, unnest(?::INTEGER[]) AS partition, unnest(?::BIGINT[]) AS before)
+        USING (topic, partition)
+        WHERE "offset" < before GROUP BY topic, partition
+        """,
+        ([each.topic for each in found], [each.number for each in found], [each.before for each in found.values()]),
+    )
+    for topic, number, letters in counts:
+        found[Partition(topic, number)].letters = letters
     return found
 
 

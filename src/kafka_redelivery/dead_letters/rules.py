@@ -16,6 +16,16 @@ from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec
 AnyTargets: TypeAlias = Targets | ForeignTargets
 
 
+def refuse_group(settings: Settings, group: str) -> None:
+    """Refuse to ask for a group of ours among another system's letters.
+
+    Raises:
+        RedriveError: it is asked for.
+    """
+    if isinstance(settings, ForeignTopic) and group != settings.group:
+        raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
+
+
 def letter_topics(settings: Settings) -> Collection[str]:
     """Return the dead-letter topics of a configuration."""
     return [settings.dead_letter_topic] if isinstance(settings, ForeignTopic) else dead_letter_topics(settings)

@@ -16,12 +16,13 @@ from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveEr
 from kafka_redelivery.dead_letters.checksum import checksum
 from kafka_redelivery.dead_letters.chunking import Chunk, chunk_size, chunks
 from kafka_redelivery.dead_letters.creation import append_jobs, author, open_dlq_writer
+from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.job_reading import read_edited
 from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.dead_letters.refusal import refusal
 from kafka_redelivery.dead_letters.rules import copies
-from kafka_redelivery.dead_letters.standing import Standings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.printable import printable_time
@@ -141,6 +142,14 @@ class JobRun:
                 f"{self._ledger.jobs_topic}: {error}; end it with: {self._command('cancel')}"
             ) from None
 
+    def _sends(self, number: int) -> Mapping[int, int]:
+        """Return how often earlier jobs have sent letters of a slice, by offset; without ``again`` none was."""
+        if not self._job.spec.options.again:
+            return {}
+        with closing(Index.open_for(self._settings, self._ledger.group, Selection())) as index:
+            index.refresh(letters=False)
+            return index.sends(*self._job.spec.slices[number])
+
     def _command(self, name: str) -> str:
         return self._ledger.command(name, self._name)
 
@@ -199,7 +208,7 @@ class JobRun:
                 "cannot be read or does not fit its letters, so another program or person has written there; see who "
                 f"may, then end the job with: {self._command('cancel')}"
             )
-        sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
+        sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited(), self._sends(number))
         try:
             pending = job.owned[number].after(progress.through)
             for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):
@@ -314,11 +323,17 @@ class _Sender:
     """Makes the records of the chunks of one slice."""
 
     def __init__(
-        self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock, edited: bytes | None = None
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        job: Job,
+        number: int,
+        clock: Clock,
+        edited: bytes | None,
+        sends: Mapping[int, int],
     ) -> None:
         self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
-        # Without --again none of its letters was sent before.
-        self._standings: Standings | None = ledger.standings() if job.spec.options.again else None
+        self._sends = sends
         self._discards = job.spec.options.discard
         self._job = job.id
         self._slice = job.spec.slices[number]
@@ -360,9 +375,10 @@ class _Sender:
     def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""
         headers = headers_of(message)
+        self._copies.refuse_others(headers)
         before = read_mark(headers)
-        sends = self._standings.of(*self._slice, offset).sends if self._standings else 0
-        mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
+        times = self._sends.get(offset, 0) + (before.number if before else 0) + 1
+        mark = RedriveMark(self._job, self._number, offset, times)
         record, parks = self._copies.record(message, headers, mark, now_ms)
         if self._edit is None:
             return record, parks

@@ -8,7 +8,7 @@ that it names: then even a forged mark takes nothing away, because the same cont
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -48,7 +48,12 @@ class SecondDeaths:
         self._marked: list[tuple[RedriveMark, _Place, _Content]] = []
 
     def note(self, jobs: JobLog, actions: ActionLog, ends: Mapping[Partition, int], topics: TopicIds) -> None:
-        """Read the dead letters up to these ends, and note which of those that were sent have died again.
+        """Note which letters have died again as their outcomes; as :meth:`found`."""
+        for mark in self.found(jobs, ends, topics):
+            actions.slice(mark.job, mark.slice).outcomes[mark.offset] = Outcome.DEAD_AGAIN
+
+    def found(self, jobs: JobLog, ends: Mapping[Partition, int], topics: TopicIds) -> Iterator[RedriveMark]:
+        """Read the dead letters up to these ends, and yield the marks of letters that were sent and have died again.
 
         Letters of a topic that was deleted, and created again with another of the ids ``topics``, are not compared.
 
@@ -69,7 +74,7 @@ class SecondDeaths:
         for mark, place, content in self._marked:
             found = jobs.jobs.get(mark.job)
             if found is not None and self._is_of(found, mark, place, content):
-                actions.slice(mark.job, mark.slice).outcomes[mark.offset] = Outcome.DEAD_AGAIN
+                yield mark
 
     def _look_at(self, message: Message, owned: Mapping[SliceId, list[OffsetSet]]) -> None:
         place = message.topic(), message.partition(), message.offset()

@@ -16,14 +16,12 @@ from typing import Final
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.dead_letters.letter_jobs import InJob, LetterJobs
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
-from kafka_redelivery.dead_letters.reading import StoredLetter, stored_letter
-from kafka_redelivery.dead_letters.standing import Standings
+from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, End, Ended, Outcome, read_action
-from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Ended, Outcome, read_action
 from kafka_redelivery.topology.redrive.records import fields_of
 from kafka_redelivery.topology.wire.headers import (
     FAILURE_CAUSE,
@@ -33,6 +31,7 @@ from kafka_redelivery.topology.wire.headers import (
     read_due,
     read_failure_cause,
     read_lineage,
+    read_mark,
 )
 from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -298,10 +297,9 @@ class _Story:
         job, number = each.job, each.number
         if each.outcome is not Outcome.DEAD_AGAIN:
             return
-        nothing = Standings(JobLog(), ActionLog())  # where letters stand is not told
         partitions = letter_partitions(self._settings, self._jobs.partition_counts)
         for message in self._between(partitions, outcome_ms - _SLACK_MS, None):
-            mark = stored_letter(message, nothing, self._settings).letter.mark
+            mark = read_mark(_headers(message))
             if mark is not None and (mark.job, mark.slice, mark.offset) == (job.id, number, self._letter.offset):
                 name = f"{message.topic()}-{message.partition()}@{message.offset()}"
                 yield Event(message.timestamp()[1], "after", f"died again as {name}", name, job.id)

@@ -8,6 +8,8 @@ from kafka_redelivery.cli.console.authentication import LocalUser
 from kafka_redelivery.cli.console.tasks import Phase, Task
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.dead_letters.creation import Preview
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.topology.redrive.job import JobOptions
 from tests.integration.console.test_protection import _csrf
 from tests.unit.cli.console.consoles import client, console_of, guarded
 
@@ -16,7 +18,9 @@ def _answered(tmp_path: Path, what: str, total: int, **answer: str) -> tuple[Tas
     """Answer a task that asks, and return it with the status of the response."""
     user = LocalUser(User("ann", Role.OPERATOR))
     console = console_of(tmp_path, user)
-    task = Task("t1", User("ann", Role.OPERATOR), what, phase=Phase.ASKING, chosen=Preview(total=total))
+    options = JobOptions(group="billing", discard=what == "discard")
+    chosen = Preview(Selection(), options, None, 0, total=total)
+    task = Task("t1", User("ann", Role.OPERATOR), what, phase=Phase.ASKING, chosen=chosen)
     console.tasks.tasks["t1"] = task
     task.settled.set()
     browser = client(guarded(console))

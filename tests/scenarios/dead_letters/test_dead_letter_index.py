@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
 from kafka_redelivery.dead_letters.summary_columns import By
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
-from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, settings_of
+from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, in_topics, settings_of
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -41,26 +39,17 @@ def indexed(index: Index) -> States:
     return found
 
 
-def in_topics(group: Group) -> States:
-    """Return where letters stand, from the topics alone."""
-    settings = settings_of(group)
-    return {
-        each.letter.id: (str(each.standing.state), each.standing.job, each.standing.sends)
-        for each in dead_letters(settings, Ledger(settings), no_progress)
-    }
-
-
 def test_it_follows_the_topics(group: Group) -> None:
     """New letters, jobs and outcomes, letters of another group, deleted ones, and new partitions."""
     group.prepare()
     dead_letter(group, range(6))
     index = opened(group)
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     assert len(indexed(index)) == 6
 
     dlq_json(group, "redrive", "--id", f"{group.dead_letters}-0@0", "--id", f"{group.dead_letters}-1@1", "--yes")
     dlq_json(group, "discard", "--id", f"{group.dead_letters}-0@1", "--yes")
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     assert Counter(state for state, *_ in indexed(index).values()) == {"waiting": 3, "sent": 2, "discarded": 1}
 
     group.worker()
@@ -68,18 +57,18 @@ def test_it_follows_the_topics(group: Group) -> None:
     group.cluster.produce(group.dead_letters, [died(group, 6, of="another"), died(group, 7)])
     group.cluster.abort(group.dead_letters, [died(group, 8)])
     group.cluster.transact(group.dead_letters, [died(group, 9)])
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     assert dlq_json(group, "list")["ofOthers"] == 1
 
     group.cluster.delete_before(group.dead_letters, 0, 2)
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     group.cluster.grow(group.dead_letters, 3)
     group.cluster.produce(group.dead_letters, [Sent(b"x", b"k", died(group, 10).headers, 2)])
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     group.cluster.delete_before(group.dead_letters, 1, group.cluster.ends(group.dead_letters)[group.dead_letters, 1])
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
     dlq_json(group, "purge", "--yes")
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
 
 
 def test_list_and_summary(group: Group) -> None:
@@ -130,7 +119,7 @@ def test_a_topic_is_created_again(group: Group) -> None:
     group.cluster.create(group.dead_letters, partitions=2)
     group.cluster.produce(group.dead_letters, [died(group, n, exception="Other") for n in range(4)])
     assert {row.exception for row in _rows(index)} == {"Other"}
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
 
 
 @pytest.mark.long  # Kafka compacts when it likes
@@ -153,13 +142,13 @@ def test_compaction_takes_letters_out_of_the_middle(group: Group) -> None:
 
     def compacted() -> bool:
         group.cluster.produce(group.dead_letters, [died(group, n) for n in range(14)])
-        return len(in_topics(group)) < len(indexed(index)) + 14 and len(in_topics(group)) < 30
+        return len(in_topics(settings_of(group))) < len(indexed(index)) + 14 and len(in_topics(settings_of(group))) < 30
 
     until(compacted, "Kafka compacts")
-    assert indexed(index) == in_topics(group)
+    assert indexed(index) == in_topics(settings_of(group))
 
 
-@pytest.mark.parametrize("how", ["cut off", "other bytes", "removed", "catalogue", "another version"])
+@pytest.mark.parametrize("how", ["cut off", "other bytes", "removed", "manifest", "another version"])
 def test_a_damaged_index_is_built_anew(group: Group, how: str) -> None:
     """Whatever happened to its files."""
     group.prepare()
@@ -167,7 +156,7 @@ def test_a_damaged_index_is_built_anew(group: Group, how: str) -> None:
     index = opened(group)
     expected = indexed(index)
     (file,) = index.path.glob("letters-*")
-    catalogue = index.path / "catalogue"
+    manifest = index.path / "manifest"
     if how == "cut off":
         file.write_bytes(file.read_bytes()[:-20])
     elif how == "other bytes":
@@ -176,12 +165,14 @@ def test_a_damaged_index_is_built_anew(group: Group, how: str) -> None:
         file.write_bytes(content)
     elif how == "removed":
         file.unlink()
-    elif how == "catalogue":
-        catalogue.write_bytes(catalogue.read_bytes()[:-30])
+    elif how == "manifest":
+        manifest.write_bytes(manifest.read_bytes()[:-30])
     else:
-        catalogue.write_text("00000000\n{}\n", encoding="utf-8")
+        manifest.write_text("{}", encoding="utf-8")
     assert indexed(index) == expected
-    assert not file.exists()
+    found = index._folder.manifest()
+    assert found is not None
+    assert file.name not in {each.name for each in found.files}
 
 
 def test_damage_is_noticed_by_a_reader(group: Group) -> None:
@@ -213,9 +204,7 @@ def test_other_settings_need_another_index(group: Group) -> None:
     assert without.path == with_values.path
     assert not any(b'"do"' in each.read_bytes() or b"00-1" in each.read_bytes() for each in without.path.iterdir())
     assert dlq_json(group, "list", "--key", "k1")["letters"] == 1, "the topics have the key"
-    done = dlq(group, "summary", "--key", "k1")
-    assert done.code != 0
-    assert "deadLetters.index.values" in done.err
+    assert dlq_json(group, "summary", "--key", "k1")["letters"] == 1
 
 
 def test_only_the_owner_may_read_it(group: Group) -> None:
@@ -262,8 +251,8 @@ def test_writers_and_readers_together(group: Group) -> None:
     assert len(indexed(opened(group))) == 100
 
 
-def test_a_folder_that_cannot_be_written(group: Group, tmp_path: Path) -> None:
-    """`list` goes on without an index and says so; `summary` says how to fix it."""
+def test_a_folder_that_cannot_be_written(group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Commands use a temporary index, and say so."""
     group.prepare()
     dead_letter(group, range(2))
     blocked = tmp_path / "a file"
@@ -271,10 +260,9 @@ def test_a_folder_that_cannot_be_written(group: Group, tmp_path: Path) -> None:
     listed = dlq(group, "list", "--json", "--index", str(blocked))
     found: dict[str, Any] = json.loads(listed.out)
     assert found["letters"] == 2
-    assert "--index" in listed.err
-    done = dlq(group, "summary", "--index", str(blocked))
-    assert done.code == 1
-    assert str(blocked) in done.err
+    assert "--index" in caplog.text
+    assert str(blocked) in caplog.text
+    assert dlq(group, "summary", "--index", str(blocked)).code == 0
 
 
 def _rows(index: Index) -> list[Any]:

@@ -11,11 +11,9 @@ import pytest
 
 from kafka_redelivery.cli.commands import confirmation
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import create, preview
 from kafka_redelivery.dead_letters.editing import LetterEditing
 from kafka_redelivery.dead_letters.importing import Import
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.purge import removable, remove
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.run import JobRun
@@ -27,7 +25,7 @@ from tests.foreign.recorded import Letters
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
 from tests.scenarios.consoles import Browser, console, text_of
-from tests.scenarios.redriving import dead_letter, dlq, dlq_json, sent, settings_of
+from tests.scenarios.redriving import created, dead_letter, dlq, dlq_json, previewed, sent, settings_of
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
@@ -41,14 +39,6 @@ def make_again(group: Group, numbers: Iterable[int]) -> None:
     group.cluster.delete(group.dead_letters)
     group.cluster.create(group.dead_letters, partitions=2)
     dead_letter(group, numbers)
-
-
-def created(group: Group, *, rate: float | None = None, discard: bool = False) -> str:
-    """Create a job with all letters that does not run; return its name."""
-    settings, options = settings_of(group), JobOptions(group=group.name, rate=rate, discard=discard)
-    ledger = Ledger(settings)
-    chosen = preview(settings, ledger, Selection(), options, no_progress)
-    return create(settings, ledger, Selection(), options, chosen).id
 
 
 def names_it(group: Group, text: str) -> bool:
@@ -103,7 +93,7 @@ def test_it_is_empty_now(group: Group, answer: Answer) -> None:
     """Neither the answer nor a job waits for letters that do not come, and no transaction is suspected."""
     group.prepare()
     dead_letter(group, range(LETTERS))
-    job = created(group)
+    job = created(settings_of(group), JobOptions(group=group.name))[1].id
     make_again(group, [])
     done = dlq(group, "resume", job)
     assert refused(group, done)
@@ -122,7 +112,7 @@ def test_between_creation_and_resume(group: Group, *, discard: bool) -> None:
     """The job does nothing and can be cancelled; the letters that are there now are free, and are sent when chosen."""
     group.prepare()
     dead_letter(group, range(LETTERS))
-    job = created(group, discard=discard)
+    job = created(settings_of(group), JobOptions(group=group.name, discard=discard))[1].id
     make_again(group, range(100, 150))
     done = dlq(group, "resume", job)
     assert refused(group, done)
@@ -145,7 +135,7 @@ def test_while_a_job_runs(group: Group) -> None:
     """It stops at the next chunk, and says that nothing more was sent."""
     group.prepare()
     dead_letter(group, range(0, 400, 2))
-    job = created(group, rate=20)
+    job = created(settings_of(group), JobOptions(group=group.name, rate=20))[1].id
     settings, problems = settings_of(group), list[str]()
 
     def run() -> None:
@@ -198,7 +188,8 @@ def test_purge(group: Group, answer: Answer) -> None:
     dead_letter(group, range(LETTERS))
     dlq_json(group, "discard", "--yes")
     settings = settings_of(group)
-    chosen = removable(settings, Ledger(settings), no_progress)
+    with previewed(settings, JobOptions(group=group.name)) as (index, _):
+        chosen = removable(index)
     assert sum(each.letters for each in chosen.values()) == LETTERS
     answer(lambda: make_again(group, range(100, 100 + LETTERS)))
     done = dlq(group, "purge")
@@ -295,9 +286,7 @@ def test_another_systems_letters(group: Group) -> None:
     first = other.dlq_json("redrive", "--yes", "--create-topics", "--id", f"{other.topic}-0@0")
     assert first["sent"] == 1
     settings = foreign_topic(other.topic, {"bootstrap.servers": group.cluster.servers}, {"topic": "from"})
-    ledger, options = Ledger(settings), JobOptions(group=other.topic)
-    chosen = preview(settings, ledger, Selection(), options, no_progress)
-    job = create(settings, ledger, Selection(), options, chosen).id
+    job = created(settings, JobOptions(group=other.topic))[1].id
     marked = group.cluster.read(group.output)
     group.cluster.delete(other.topic)
     write(range(10))

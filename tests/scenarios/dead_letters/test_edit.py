@@ -13,11 +13,11 @@ from kafka_redelivery.cli import editor
 from kafka_redelivery.cli.commands import dlq_edit
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import Edit, append_jobs, preview_of
+from kafka_redelivery.dead_letters.creation import Edit, append_jobs
 from kafka_redelivery.dead_letters.editing import MAX_BYTES
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.reading import one_dead_letter
-from kafka_redelivery.topology.redrive.job import EDIT_PART_BYTES, JobOptions, JobSpec, job_records
+from kafka_redelivery.topology.redrive.job import EDIT_PART_BYTES, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from tests.scenarios.dead_letters.test_show import ORDER, UNITED
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, settings_of
@@ -182,9 +182,8 @@ def test_a_job_that_cannot_send_what_was_edited(group: Group) -> None:
     ledger = Ledger(settings)
     jobs = []
     for partition, original in ((0, b"another letter"), (1, None)):
-        found = one_dead_letter(settings, ledger, f"{group.dead_letters}-{partition}@0")
-        chosen = preview_of(settings, ledger, [found], options, 0)
-        edit = Edit(original or found.message.value() or b"", b'{"n": 9}')
+        letter, message = one_dead_letter(settings, ledger, f"{group.dead_letters}-{partition}@0")
+        edit = Edit(original or message.value() or b"", b'{"n": 9}')
         summary = edit.summary()
         if original is None:
             edit = edit._replace(value=b"damaged")
@@ -195,10 +194,10 @@ def test_a_job_that_cannot_send_what_was_edited(group: Group) -> None:
             seen=ledger.seen,
             options=options,
             selection={},
-            slices=tuple(chosen.letters),
+            slices=(SliceId(letter.topic, letter.partition),),
             edited=summary,
         )
-        letters = {each: OffsetSet(offsets) for each, offsets in chosen.letters.items()}
+        letters = {spec.slices[0]: OffsetSet([letter.offset])}
         append_jobs(settings, ledger, spec.job, list(job_records(spec, letters, edit.value)))
         jobs.append(spec.job)
     other = dlq_json(group, "resume", jobs[0], code=1)

@@ -1,15 +1,11 @@
 """Commands that end something for good, or stop a whole group, ask on a terminal, and do nothing without a yes."""
 
 from kafka_redelivery.consumers.operations.pausing import applied_pauses
-from kafka_redelivery.dead_letters.creation import create, preview
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.topology.exit_codes import FAILED, OK
 from kafka_redelivery.topology.redrive.job import JobOptions
 from tests.scenarios.commands import on_terminal
 from tests.scenarios.letters import kept, letter
-from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
+from tests.scenarios.redriving import created, dead_letter, dlq_json, settings_of
 from tests.scenarios.running import Group
 
 
@@ -50,9 +46,7 @@ def test_the_end_of_a_job(group: Group) -> None:
     group.prepare()
     dead_letter(group, range(2))
     settings, options = settings_of(group), JobOptions(group=group.name)
-    ledger = Ledger(settings)
-    chosen = preview(settings, ledger, Selection(), options, no_progress)
-    job = create(settings, ledger, Selection(), options, chosen).id
+    job = created(settings, options)[1].id
 
     refused = on_terminal("n", "dlq", "cancel", job, file=group.file)
     assert refused.code == FAILED, refused.err

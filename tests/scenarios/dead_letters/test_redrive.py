@@ -9,15 +9,14 @@ from threading import Event
 import pytest
 
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError
-from kafka_redelivery.dead_letters.creation import Preview, create, preview
+from kafka_redelivery.dead_letters.creation import create
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.run import JobRun
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from tests.scenarios.letters import emptied, now_ms
-from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of
+from tests.scenarios.redriving import created, dead_letter, died, dlq, dlq_json, previewed, sent, settings_of
 from tests.scenarios.running import Group, exactly, number
 from tests.scenarios.waiting import LONG_S, until
 
@@ -141,11 +140,6 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert sent(group) == exactly([])
 
 
-def _chosen(settings: Settings, options: JobOptions, selection: Selection) -> tuple[Ledger, Preview]:
-    ledger = Ledger(settings)
-    return ledger, preview(settings, ledger, selection, options, no_progress)
-
-
 @pytest.mark.long
 def test_two_operators_press_the_same_button(group: Group) -> None:
     """A letter belongs to the first job that lists it, and is sent once, also by two processes at the same time."""
@@ -153,10 +147,10 @@ def test_two_operators_press_the_same_button(group: Group) -> None:
     dead_letter(group, range(200))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=400)
     some = Selection(keys=("k0", "k1", "k2"))
-    first, chosen = _chosen(settings, options, some)
-    second, all_chosen = _chosen(settings, options, Selection())
-    own = create(settings, first, some, options, chosen)
-    others = create(settings, second, Selection(), options, all_chosen)  # did not know the first job
+    first, second = Ledger(settings), Ledger(settings)
+    with previewed(settings, options, some) as (index, chosen), previewed(settings, options) as (later, all_chosen):
+        own = create(settings, first, index, chosen)
+        others = create(settings, second, later, all_chosen)  # did not know the first job
     numbers = [sum(map(len, job.owned)) for job in (own, others)]
     assert numbers == [chosen.total, 200 - chosen.total]
 
@@ -183,14 +177,13 @@ def test_two_processes_on_one_job(group: Group) -> None:
     group.prepare(policyEntry=_POLICY)
     dead_letter(group, range(200))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=100)
-    ledger, chosen = _chosen(settings, options, Selection())
-    job = create(settings, ledger, Selection(), options, chosen).id
+    ledger, job = created(settings, options)
     group.cluster.delete_before(group.dead_letters, 1, 1)  # letter 1 expires, or is deleted by hand
     with ThreadPoolExecutor(1) as pool:
-        older = pool.submit(JobRun(settings, ledger, job, Event(), wait_for_the_newer).run)
+        older = pool.submit(JobRun(settings, ledger, job.id, Event(), wait_for_the_newer).run)
         until(lambda: sent(group), "the first letters are sent")
         newer = Ledger(settings)
-        assert JobRun(settings, newer, job, Event(), take_over).run()
+        assert JobRun(settings, newer, job.id, Event(), take_over).run()
         with pytest.raises(ContinuedElsewhereError):
             older.result()
     assert sent(group) == exactly(set(range(200)) - {1})
@@ -204,17 +197,16 @@ def test_a_job_is_cancelled_while_it_runs(group: Group) -> None:
     group.prepare(policyEntry=_POLICY)
     dead_letter(group, range(100))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=20)
-    ledger, chosen = _chosen(settings, options, Selection())
-    job = create(settings, ledger, Selection(), options, chosen).id
+    ledger, job = created(settings, options)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(JobRun(settings, ledger, job, Event(), no_progress).run)
+        running = pool.submit(JobRun(settings, ledger, job.id, Event(), no_progress).run)
         until(lambda: sent(group), "the first letters are sent")
-        cancelled = dlq_json(group, "cancel", job[:6], "--yes")
+        cancelled = dlq_json(group, "cancel", job.id[:6], "--yes")
         running.result()
     assert cancelled["state"] == "cancelled"
     already = cancelled["sent"]
     assert 0 < already == sent(group).total() < 100
-    assert dlq_json(group, "resume", job, code=1)["sent"] == already, "a cancelled job goes on"
+    assert dlq_json(group, "resume", job.id, code=1)["sent"] == already, "a cancelled job goes on"
     assert dlq_json(group, "redrive", "--yes")["sent"] == 100 - already
     assert sent(group) == exactly(range(100))
 

@@ -49,7 +49,7 @@ def test_avro_values(group: Group, registry: Registry) -> None:  # noqa: F811
     assert sorted(each["key"] for each in listed["each"]) == ["k0", "k5"]
     assert dlq_json(group, "list", "--where", "value is null")["letters"] == 3
     assert dlq_json(group, "redrive", "--dry-run", *united)["letters"] == 2
-    assert "decoded Avro values" in dlq_json(group, "summary", *united, code=1)["message"]
+    assert dlq_json(group, "summary", *united)["letters"] == 2
     assert dlq_json(group, "redrive", "--yes", *united)["sent"] == 2
     assert dlq_json(group, "list", "--where", "sends = 1")["letters"] == 2
     index = [file.read_bytes() for file in (group.folder / "index").rglob("*") if file.is_file()]

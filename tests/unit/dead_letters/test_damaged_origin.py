@@ -1,30 +1,32 @@
 """A letter whose headers are damaged may name a topic that does not exist, and never blocks the others."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.chunking import Chunk
-from kafka_redelivery.dead_letters.creation import Sorting
+from kafka_redelivery.dead_letters.creation import preview
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.reading import stored_letter
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.run import _Sender
-from kafka_redelivery.dead_letters.standing import Standings
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
 from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers
 from kafka_redelivery.transport.protocols import Message
 from tests.unit.consumers.records import NOW, Fetched
+from tests.unit.dead_letters.index.stored import published
+from tests.unit.dead_letters.index.test_selecting import opened
 from tests.unit.topology.redrive.test_ownership import log_of
 
 SETTINGS = load_settings("group: billing\nkafka: {bootstrap.servers: 'localhost:1'}\nsources: [{topic: orders}]\n")
 READY = SETTINGS.naming().ready_topic("orders")
 OPTIONS = JobOptions(group="billing")
-TOPICS = {READY: 2}
+TOPICS = {READY: 2, "elsewhere": 1}
 
 
 def letter(offset: int, *, address: str = "orders", reason: Reason = Reason.REJECTED, user: HeaderList) -> Message:
@@ -51,8 +53,8 @@ def cut(offset: int) -> Message:
 def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     """Its reason says why, and the job goes on."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1, 2}})])
-    ledger = SimpleNamespace(group="billing", partition_counts=TOPICS, standings=lambda: Standings(log, ActionLog()))
-    sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW)
+    ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
+    sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
     chunk = Chunk(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
     records, origins, said = sender.make(chunk)
     assert ([record.topic for record in records], origins, said.sent, said.through) == ([READY], [2], 1, 2)
@@ -62,16 +64,20 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
 
 
 @pytest.mark.parametrize("options", [OPTIONS, JobOptions(group="billing", to="elsewhere")])
-def test_the_preview_says_what_will_be_refused(options: JobOptions) -> None:
+def test_the_preview_says_what_will_be_refused(tmp_path: Path, options: JobOptions) -> None:
     """By the same rule. Another letter whose target does not exist still counts, so that the whole is refused."""
-    sorting = Sorting(SETTINGS, options, TOPICS, NOW)
-    result = sorting.preview
-    standings = Standings(log_of([]), ActionLog())
-    for message in (damaged(0), cut(1), letter(2, user=[]), letter(3, address="unknown", user=[])):
-        letter_of, standing, _ = stored_letter(message, standings, SETTINGS)
-        assert sorting.add(letter_of, standing)
-    assert result.total == 4
+    messages = [damaged(0), cut(1), letter(2, user=[])]
+    index = opened(published(tmp_path / "index", cast("list[Fetched]", messages)))
+    found = preview(SETTINGS, index, Selection(), options, TOPICS, NOW)
+    assert found.total == 3
     if options.to is None:
-        assert (result.refused, dict(result.targets)) == (2, {READY: 1, SETTINGS.naming().ready_topic("unknown"): 1})
+        assert (found.refused, dict(found.targets)) == (2, {READY: 1})
     else:
-        assert (result.refused, dict(result.targets)) == (1, {"elsewhere": 3})
+        assert (found.refused, dict(found.targets)) == (1, {"elsewhere": 2})
+    index.close()
+    unknown = [*messages, letter(3, address="unknown", user=[])]
+    index = opened(published(tmp_path / "another", cast("list[Fetched]", unknown)))
+    if options.to is None:
+        with pytest.raises(RedriveError, match=f"there is no topic {SETTINGS.naming().ready_topic('unknown')}"):
+            preview(SETTINGS, index, Selection(), options, TOPICS, NOW)
+    index.close()

@@ -6,8 +6,8 @@ from typing import cast
 
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
-from kafka_redelivery.dead_letters.reading import stored_letter
-from kafka_redelivery.dead_letters.standing import Standings
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
+from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.dead_letters.story import story
 from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -35,7 +35,8 @@ def _ledger(*, recovered: bool) -> Ledger:
 
 def test_a_kafka_that_does_not_answer_ends_no_story() -> None:
     """The story has what the letter says. What became of it is not known, and the story says why."""
-    found = stored_letter(letter(0, user=[]), Standings(log_of([]), ActionLog()), SETTINGS)
+    message = letter(0, user=[])
+    found = StoredLetter(letter_in(message, SETTINGS), Standing(), message)
     began_s = time.monotonic()
     events = story(SETTINGS, LetterJobs.of(_ledger(recovered=True), found.letter), found, within_s=0.5)
     assert time.monotonic() - began_s < 20, "a request may take as long once more, and not 30 s"
@@ -49,9 +50,7 @@ def test_a_kafka_that_does_not_answer_ends_no_story() -> None:
 
 def test_what_a_ledger_says_stays_as_it_was() -> None:
     """A story is read without the lock of the ledger, which goes on meanwhile."""
-    first, second = (
-        stored_letter(letter(each, user=[]), Standings(log_of([]), ActionLog()), SETTINGS).letter for each in (0, 1)
-    )
+    first, second = (letter_in(letter(each, user=[]), SETTINGS) for each in (0, 1))
     ledger = _ledger(recovered=False)
     (sent,) = LetterJobs.of(ledger, first).jobs
     (waiting,) = LetterJobs.of(ledger, second).jobs

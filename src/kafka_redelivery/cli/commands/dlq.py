@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Ready,
     To,
 )
-from kafka_redelivery.cli.commands.dlq_previews import quick_removable
 from kafka_redelivery.cli.commands.dlq_running import create_and_run, load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -26,11 +25,6 @@ from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafka_redelivery.transport.protocols import Partition
 
 app = typer.Typer(no_args_is_help=True)
 app.callback()(foreign_options)
@@ -170,30 +164,23 @@ def purge(
 
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
     """
-    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.commands.dlq_index import refreshed_index
     from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
     from kafka_redelivery.dead_letters.created_again import refuse_created_again
-    from kafka_redelivery.dead_letters.ledger import Ledger
-    from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
+    from kafka_redelivery.dead_letters.purge import removable, remove, topics_of
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
-
-    def read(shown: Mapping[Partition, Removable] | None = None) -> dict[Partition, Removable]:
-        ledger = Ledger(settings)
-        refuse_created_again(topics_of(shown or {}), ledger.topics, "removed")
-        ends = None if shown is None else {partition: each.before for partition, each in shown.items()}
-        with progress(stderr(), "reading dead letters") as report_progress:
-            return removable(settings, ledger, report_progress, ends)
-
-    quick = quick_removable(settings, index) if dry_run or not yes else None
-    chosen = read() if quick is None else quick
-    if not as_json:
-        print_removable(stdout(), chosen)
-    if removable_letters(chosen) and not (yes or dry_run):
-        ask("remove them for good?")
-        if quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
-            chosen = read(quick)
+    with refreshed_index(settings, settings.group, index) as opened:
+        chosen = removable(opened)
+        if not as_json:
+            print_removable(stdout(), chosen)
+        if removable_letters(chosen) and not (yes or dry_run):
+            ask("remove them for good?")
+            # A job may have taken some of them since; and nothing that was not shown is removed.
+            opened.refresh()
+            refuse_created_again(topics_of(chosen), opened.topics, "removed")
+            chosen = removable(opened, {partition: each.before for partition, each in chosen.items()})
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_previews import quick_exportable
 from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.topology.config.settings import Settings
-
-if TYPE_CHECKING:
-    from kafka_redelivery.dead_letters.exporting import Exportable
-    from kafka_redelivery.dead_letters.reading import StoredLetter
 
 
 @selecting
@@ -37,44 +28,22 @@ def export(
 
     Letters that have expired are among them, as long as they are in their topic.
     """
+    from kafka_redelivery.cli.commands.dlq_index import refreshed_index
+    from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import exportable_document, exported_document, print_exportable
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.dead_letters.exporting import exportable, exported
 
     settings = load_quietly(config, overrides)
-    group, base = of_group or settings.group, config.absolute().parent
-    if not dry_run:
-        with _letters(settings, group, wanted, base) as letters:
-            for each in letters:
-                print_json(exported_document(each), indent=None)
-        return
-    found = _exportable(settings, group, wanted, base, index)
+    with refreshed_index(settings, of_group or settings.group, index, wanted, config.absolute().parent) as opened:
+        if not dry_run:
+            with progress(stderr(), "reading dead letters") as report_progress:
+                for each in exported(settings, opened, wanted, report_progress):
+                    print_json(exported_document(each), indent=None)
+            return
+        found = exportable(opened, wanted, wall_clock_ms())
     if as_json:
         print_json({"ok": True, "dryRun": True, **exportable_document(found)})
     else:
         print_exportable(stdout(), found)
         stdout().print("dry run: nothing was exported")
-
-
-def _exportable(settings: Settings, group: str, wanted: Selection, base: Path, index: Path | None) -> Exportable:
-    """Count the letters of an export, in the index if it can tell."""
-    from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.dead_letters.exporting import exportable
-
-    quick = quick_exportable(settings, group, wanted, index)
-    if quick is not None:
-        return quick
-    with _letters(settings, group, wanted, base) as letters:
-        return exportable(letters, wall_clock_ms())
-
-
-@contextmanager
-def _letters(settings: Settings, group: str, wanted: Selection, base: Path) -> Iterator[Iterator[StoredLetter]]:
-    """Read the letters of an export, and show the progress."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.dead_letters.ledger import Ledger
-    from kafka_redelivery.dead_letters.meant import meant
-    from kafka_redelivery.dead_letters.reading import dead_letters
-
-    with progress(stderr(), "reading dead letters") as report_progress:
-        ledger = Ledger(settings, group)
-        letters = (each for each in dead_letters(settings, ledger, report_progress) if ledger.has(each.letter))
-        yield meant(letters, wanted, settings, base)

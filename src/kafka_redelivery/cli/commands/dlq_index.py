@@ -1,50 +1,35 @@
-"""Opens the index of dead letters for `redelivery dlq`, where there can be one."""
+"""Opens the index of dead letters for `redelivery dlq`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_redelivery.cli.output import stderr
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.config.settings import Settings
 
 if TYPE_CHECKING:
     from kafka_redelivery.dead_letters.index.index import Index
 
 
-def can_index(settings: Settings) -> bool:
-    """Whether the letters are ours."""
-    return not isinstance(settings, ForeignTopic)
-
-
-def refuse_without_index(settings: Settings) -> None:
-    """Refuse a command that needs the index where there can be none.
-
-    Raises:
-        IndexUnusableError: the letters are those of another system.
-    """
-    from kafka_redelivery.consumers.errors import IndexUnusableError
-
-    if not can_index(settings):
-        raise IndexUnusableError("there is no index of dead letters of other systems; `list` reads all of them")
-
-
 @contextmanager
-def refreshed_index(settings: Settings, group: str, folder: Path | None) -> Iterator[Index]:
-    """Open the index, bring it up to date, and close it on exit."""
+def refreshed_index(
+    settings: Settings, group: str, folder: Path | None, wanted: Selection | None = None, base: Path = Path()
+) -> Iterator[Index]:
+    """Open an index that can select what is wanted, bring it up to date, and close it on exit.
+
+    ``base`` is the folder of the configuration.
+    """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.dead_letters.index.index import Index
 
-    index = Index.open(settings, group, path=folder)
-    try:
+    with closing(Index.open_for(settings, group, wanted or Selection(), path=folder, base=base)) as index:
         with progress(stderr(), "reading new dead letters") as report_progress:
             index.refresh(report_progress, waiting=Waiting())
         yield index
-    finally:
-        index.close()
 
 
 class Waiting:

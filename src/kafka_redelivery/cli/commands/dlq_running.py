@@ -9,7 +9,7 @@ import typer
 
 from kafka_redelivery.cli.commands.confirmation import ask
 from kafka_redelivery.cli.commands.dlq_foreign import foreign_settings
-from kafka_redelivery.cli.commands.dlq_previews import quick_preview
+from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
@@ -45,44 +45,37 @@ def create_and_run(
     as_json: bool,
 ) -> None:
     """Show what a job would do, ask, create it and run it."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import preview_document
-    from kafka_redelivery.dead_letters.created_again import refuse_created_again
+    from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.dead_letters.creation import create, preview
     from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 
-    quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
-    if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
-        return
-    # A job has what the topics have. If that is something else than was shown, ask again.
-    ledger, ends = Ledger(settings, options.group), None if quick is None else quick.ends
-    if quick is not None:
-        refuse_created_again(quick.topics, ledger.topics, "set aside" if options.discard else "sent")
-    with progress(stderr(), "reading dead letters") as report_progress:
-        chosen = preview(settings, ledger, wanted, options, report_progress, base=base, ends=ends)
-    shown = quick is not None and preview_document(quick.preview, options) == preview_document(chosen, options)
-    if not shown and not _agreed(chosen, options, dry_run=dry_run, yes=yes, as_json=as_json):
-        return
-    job = create(settings, ledger, wanted, options, chosen)
+    topics = ClusterAdmin(settings.kafka).partition_counts()
+    with refreshed_index(settings, options.group, index, wanted, base) as opened:
+        chosen = preview(settings, opened, wanted, options, topics, wall_clock_ms())
+        if not _agreed(chosen, dry_run=dry_run, yes=yes, as_json=as_json):
+            return
+        ledger = Ledger(settings, options.group)
+        job = create(settings, ledger, opened, chosen)
     if not as_json:
         stdout().print(f"job {job.id} is created")
     run_job(settings, ledger, job.id, as_json=as_json)
 
 
-def _agreed(chosen: Preview, options: JobOptions, *, dry_run: bool, yes: bool, as_json: bool) -> bool:
+def _agreed(chosen: Preview, *, dry_run: bool, yes: bool, as_json: bool) -> bool:
     """Show what a job would do, and ask; whether there is something to do."""
     from kafka_redelivery.cli.views.dlq import preview_document, print_preview
 
     if not as_json:
-        print_preview(stdout(), chosen, options)
+        print_preview(stdout(), chosen)
     if dry_run or not chosen.total:
         if as_json:
-            print_json({"ok": True, "dryRun": dry_run, "job": None, **preview_document(chosen, options)})
+            print_json({"ok": True, "dryRun": dry_run, "job": None, **preview_document(chosen)})
         elif dry_run:
             stdout().print("dry run: nothing was changed")
         return False
     if not yes:
-        ask("discard them?" if options.discard else "send them?")
+        ask("discard them?" if chosen.options.discard else "send them?")
     return True
 
 

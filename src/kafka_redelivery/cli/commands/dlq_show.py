@@ -68,13 +68,11 @@ def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole
     """Return a letter; ``whole``: with its story, which takes more requests."""
     from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
     from kafka_redelivery.dead_letters.decoding import LetterCodecs
-    from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
-    from kafka_redelivery.dead_letters.reading import one_dead_letter
+    from kafka_redelivery.dead_letters.letter_jobs import LetterJobs, found_letter
     from kafka_redelivery.dead_letters.story import story
 
-    found = one_dead_letter(settings, ledger, name)
+    found, history = found_letter(settings, ledger, name)
     letter = found.letter
-    history = ledger.standings().history(letter.topic, letter.partition, letter.offset)
     key, value = LetterCodecs(settings, config.parent).decoded(letter, found.message.value())
     command = ledger.command(*sending_again(found.standing, letter.id))
     if not isinstance(settings, ForeignTopic) and config != DEFAULT_CONFIG:

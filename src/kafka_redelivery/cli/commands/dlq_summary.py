@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_index import refreshed_index, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -38,10 +38,9 @@ def summary(
     from kafka_redelivery.cli.views.dlq_summary import summary_document, summary_table
 
     settings = load_quietly(config, overrides)
-    refuse_without_index(settings)
     columns = tuple(dict.fromkeys(by or DEFAULT_BY))
-    with refreshed_index(settings, of_group or settings.group, index) as opened:
-        found = opened.summary(columns, opened.needed_condition(wanted))
+    with refreshed_index(settings, of_group or settings.group, index, wanted, config.absolute().parent) as opened:
+        found = opened.summary(columns, opened.condition(wanted))
     if as_json:
         print_json({"ok": True, **summary_document(found, limit)})
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_index import Waiting, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_index import Waiting
 from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.dlq_summary import Columns, Limit
@@ -58,12 +58,11 @@ def watch(
     if every_s < _LEAST_S:
         raise typer.BadParameter(f"{every} is too short; write 100ms or more", param_hint="--every")
     settings = load_quietly(config, overrides)
-    refuse_without_index(settings)
     columns = tuple(dict.fromkeys(by or DEFAULT_BY))
     opened = Index.open(settings, of_group or settings.group, path=index)
 
     def ask() -> Summary:
-        return opened.summary(columns, opened.needed_condition(wanted))
+        return opened.summary(columns, opened.condition(wanted))
 
     try:
         with stop_event() as stop:

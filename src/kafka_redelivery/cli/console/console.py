@@ -88,7 +88,7 @@ class Console:
         self.topology: Polled[TopologyLook] = Polled(
             "topology", lambda: look_at_topology(self.settings), _TOPOLOGY_EVERY_S, self._topology_changed
         )
-        self.tasks = Tasks(self.settings, self.base, self._task_changed)
+        self.tasks = Tasks(self.settings, self.base, self.options.index, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._any_number = anyio.CapacityLimiter(math.inf)
         self.letter_turns = anyio.CapacityLimiter(_LETTERS)

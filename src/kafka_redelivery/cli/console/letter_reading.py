@@ -10,12 +10,10 @@ from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.decoding import LetterCodecs
 from kafka_redelivery.dead_letters.index.index import LetterRow
-from kafka_redelivery.dead_letters.reading import StoredLetter, stored_letter
-from kafka_redelivery.dead_letters.standing import Standing, Standings
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
+from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import parse_message_id
-from kafka_redelivery.topology.redrive.actions import ActionLog
-from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
@@ -38,11 +36,9 @@ def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) ->
     topic, number, offset = parse_message_id(row.id)
     partition = Partition(topic, number)
     if state is None or offset < state.ends.get(partition, offset + 1):
-        nothing = Standings(JobLog(), ActionLog())  # the index knows where the letter stands
         starts, ends = {partition: offset}, {partition: offset + 1}
         for message in read_between(settings.kafka, settings.group, starts, ends, stalled_s=_WITHIN_S):
-            found = stored_letter(message, nothing, settings)
-            return found._replace(standing=Standing(row.state, row.job, row.sends))
+            return StoredLetter(letter_in(message, settings), Standing(row.state, row.job, row.sends), message)
     raise RedriveError(f"the letter {row.id} is not in its topic any more")
 
 

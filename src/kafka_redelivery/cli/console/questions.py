@@ -13,7 +13,7 @@ from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.index import listing
 from kafka_redelivery.dead_letters.index.index import Index, LetterRow
 from kafka_redelivery.dead_letters.index.listing import Deaths, deaths
-from kafka_redelivery.dead_letters.index.selecting import Condition, of_group, unexpired
+from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.index.summary import Summary
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.topology.policy.lineage import parse_message_id
@@ -77,7 +77,7 @@ def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY) -
     """Return groups of letters."""
 
     def ask(index: Index) -> Summary:
-        return index.summary(by, index.needed_condition(wanted.selection))
+        return index.summary(by, index.condition(wanted.selection))
 
     return letters.ask(("summary", by, wanted.key, _minute()), ask)
 
@@ -86,7 +86,7 @@ def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest:
     """Return letters, the newest first unless ``oldest``."""
 
     def count(index: Index) -> Deaths:
-        meant = of_group(letters.settings.group) & index.needed_condition(wanted.selection)
+        meant = index.ours & index.condition(wanted.selection)
         return deaths(index, meant & unexpired(wall_clock_ms()), _WITHIN_S)
 
     minute = _minute()
@@ -106,7 +106,7 @@ def one(letters: Letters, name: str) -> LetterRow | None:
         return None
 
     def ask(index: Index) -> LetterRow | None:
-        meant = of_group(letters.settings.group) & _at([place])
+        meant = index.ours & _at([place])
         return next(iter(index.select(meant.sql, meant.parameters)), None)
 
     return letters.ask(("one", place), ask)

@@ -9,6 +9,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,10 +20,10 @@ from kafka_redelivery.cli.views.dlq import preview_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
-from kafka_redelivery.dead_letters.creation import Preview, author, create, preview, preview_of
+from kafka_redelivery.dead_letters.creation import Preview, author, create, preview
+from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.reading import one_dead_letter
 from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
@@ -30,9 +31,6 @@ from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
-
-_FEW: Final = 50
-"""Up to this many letters given by id are read one by one; beyond it all letters are read."""
 
 _KEPT: Final = 200
 _ANSWER_S: Final = 900.0
@@ -92,9 +90,16 @@ class Task:
 class Tasks:
     """The tasks of this process."""
 
-    def __init__(self, settings: Settings, base: Path, changed: Callable[[], None]) -> None:
-        """Take the settings, the folder of the configuration, and what to call when a task changes."""
-        self._settings, self._base, self._changed = settings, base, changed
+    def __init__(self, settings: Settings, base: Path, folder: Path | None, changed: Callable[[], None]) -> None:
+        """Prepare.
+
+        Args:
+            settings: the configuration.
+            base: its folder.
+            folder: that of all indexes; ``None`` = the default.
+            changed: called when a task changes.
+        """
+        self._settings, self._base, self._folder, self._changed = settings, base, folder, changed
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self.tasks: dict[str, Task] = {}
@@ -142,14 +147,17 @@ class Tasks:
         """
 
         def make(task: Task) -> tuple[Ledger, str] | None:
-            ledger = Ledger(self._settings, options.group)
-            refuse_created_again(topics, ledger.topics, "set aside" if options.discard else "sent")
-            chosen = self._chosen(task, ledger, selection, options, ends)
-            if preview_document(chosen, options) != shown and not self._agreed(task, chosen):
-                return None
-            if not chosen.total:
-                raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
-            return ledger, create(self._settings, ledger, selection, options, chosen, by=signature(user)).id
+            with closing(self.index(options.group, selection)) as index:
+                index.refresh(self.progress(task))
+                refuse_created_again(topics, index.topics, "set aside" if options.discard else "sent")
+                ledger = Ledger(self._settings, options.group)
+                known = ledger.partition_counts
+                chosen = preview(self._settings, index, selection, options, known, wall_clock_ms(), dict(ends))
+                if preview_document(chosen) != shown and not self._agreed(task, chosen):
+                    return None
+                if not chosen.total:
+                    raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
+                return ledger, create(self._settings, ledger, index, chosen, by=signature(user)).id
 
         return self.begin(user, "discard" if options.discard else "redrive", make)
 
@@ -185,20 +193,9 @@ class Tasks:
             task.settled.set()
             self._changed()
 
-    def _chosen(
-        self,
-        task: Task,
-        ledger: Ledger,
-        selection: Selection,
-        options: JobOptions,
-        ends: Mapping[Partition, int],
-    ) -> Preview:
-        if selection == Selection(ids=selection.ids) and 0 < len(selection.ids) <= _FEW:
-            letters = [one_dead_letter(self._settings, ledger, each) for each in sorted(selection.ids)]
-            return preview_of(self._settings, ledger, letters, options, wall_clock_ms())
-
-        progress = self.progress(task)
-        return preview(self._settings, ledger, selection, options, progress, base=self._base, ends=dict(ends))
+    def index(self, group: str, selection: Selection) -> Index:
+        """Open an index that can select letters."""
+        return Index.open_for(self._settings, group, selection, path=self._folder, base=self._base)
 
     def progress(self, task: Task) -> Callable[[int, int], None]:
         """Return what notes how many letters a task has read, and ends it when the console stops."""

@@ -23,41 +23,9 @@ from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import End, Outcome
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
-from kafka_redelivery.topology.redrive.job import Job, JobOptions
+from kafka_redelivery.topology.redrive.job import Job
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition
-
-
-class Kinds:
-    """Counts letters by origin, reason, exception and state."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str, str, LetterState]] = Counter()
-        self._oldest: dict[tuple[str, str, str, LetterState], int] = {}
-        self._newest: dict[tuple[str, str, str, LetterState], int] = {}
-
-    def add(self, each: StoredLetter) -> None:
-        """Count a letter."""
-        letter = each.letter
-        kind = letter.origin, letter.reason, letter.exception, each.standing.state
-        self.counts[kind] += 1
-        self._oldest[kind] = min(letter.timestamp_ms, self._oldest.get(kind, letter.timestamp_ms))
-        self._newest[kind] = max(letter.timestamp_ms, self._newest.get(kind, letter.timestamp_ms))
-
-    def document(self) -> list[dict[str, Any]]:
-        """Return the kinds as plain data for JSON, the most frequent first."""
-        return [
-            {
-                "origin": origin,
-                "reason": reason,
-                "exception": exception,
-                "state": state,
-                "letters": number,
-                "oldestMs": self._oldest[origin, reason, exception, state],
-                "newestMs": self._newest[origin, reason, exception, state],
-            }
-            for (origin, reason, exception, state), number in self.counts.most_common()
-        ]
 
 
 def print_kinds(
@@ -146,8 +114,9 @@ def exportable_document(found: Exportable) -> dict[str, Any]:
     }
 
 
-def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:
+def preview_document(chosen: Preview) -> dict[str, Any]:
     """Return a preview as plain data for JSON."""
+    options = chosen.options
     return {
         "letters": chosen.total,
         "targets": dict(chosen.targets),
@@ -162,8 +131,9 @@ def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:
     }
 
 
-def print_preview(console: Console, chosen: Preview, options: JobOptions) -> None:
+def print_preview(console: Console, chosen: Preview) -> None:
     """Print how many letters a job would send, where to, and how long it takes."""
+    options = chosen.options
     if options.discard and chosen.total:
         console.print(f"{chosen.total} dead letters to discard")
     for topic, number in sorted(chosen.targets.items()):

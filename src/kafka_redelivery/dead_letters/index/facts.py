@@ -1,7 +1,8 @@
-"""Where letters stand, from the jobs and actions, as rows and as SQL: equal to :class:`Standings`, as a test compares.
+"""Where letters stand, from the jobs and actions, as rows and as SQL.
 
-``Standings`` answers for one letter from everything in memory. The index keeps the same facts as rows in files, adds
-those of new records, and computes the standing of all letters in one query.
+The index keeps what the records say as rows in files, adds those of new records, and computes the standing of all
+letters in one query. A job about a topic that was deleted and created again says nothing about the letters that are
+there now.
 """
 
 from __future__ import annotations
@@ -26,11 +27,16 @@ class ActionRow(NamedTuple):
     number: int = 0
     """Of ``through``, how many letters were sent."""
 
+    text: str = ""
+    """Of ``refused``, why."""
+
 
 OWNED_COLUMNS: Final = """
     position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, topic_id VARCHAR, partition INTEGER, "offset" BIGINT
 """
-ACTION_COLUMNS: Final = 'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT'
+ACTION_COLUMNS: Final = (
+    'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT, text VARCHAR'
+)
 
 _INTEGERS: Final = frozenset({"offset", "sequence", "slice", "number"})
 
@@ -63,28 +69,25 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
     of the slice cannot be read. Any other: the outcome of a letter that was sent.
     """
     for job, number, what in actions:
-        sent = 0
         match what:
             case ChunkProgress():
-                sent = what.sent
-                found = [("through", what.through)]
-                found += [("gone", each) for each in what.gone]
-                found += [("parked", each) for each in what.parked]
-                found += [("set_aside", each) for each in what.set_aside]
-                found += [("refused", each) for each in what.refused]
-                found += [] if what.end is None else [(f"end_{what.end}", -1)]
+                found = [("through", what.through, what.sent, "")]
+                for kind, offsets in (("gone", what.gone), ("parked", what.parked), ("set_aside", what.set_aside)):
+                    found += [(kind, each, 0, "") for each in offsets]
+                found += [("refused", each, 0, why) for each, why in what.refused.items()]
+                found += [] if what.end is None else [(f"end_{what.end}", -1, 0, "")]
             case Ended(offset, outcome):
-                found = [(str(outcome), offset)]
+                found = [(str(outcome), offset, 0, "")]
             case Doubt():
-                found = [("in_doubt", -1)]
+                found = [("in_doubt", -1, 0, "")]
             case None:
                 found = []
-        for kind, offset in found:
-            yield ActionRow(sequence, job, number, kind, offset, sent if kind == "through" else 0)
+        for row in found:
+            yield ActionRow(sequence, job, number, *row)
             sequence += 1
 
 
-def table_of(rows: Sequence[ActionRow]) -> Table:
+def actions_table(rows: Sequence[ActionRow]) -> Table:
     """Return rows, of which there is at least one, as columns."""
     names = ActionRow._fields
     kinds = [DataType.int64() if name in _INTEGERS else DataType.string() for name in names]
@@ -92,7 +95,7 @@ def table_of(rows: Sequence[ActionRow]) -> Table:
     return Table.from_arrays([Array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=list(names))
 
 
-STANDINGS: Final = """
+_STEPS: Final = """
     WITH chunks AS (
         SELECT job, slice, "offset", max(number) AS sent
         FROM actions
@@ -109,7 +112,8 @@ STANDINGS: Final = """
         SELECT DISTINCT job, slice, true AS in_doubt FROM actions WHERE kind = 'in_doubt'
     ), unsent AS (
         SELECT job, slice, "offset",
-               min(CASE kind WHEN 'gone' THEN 1 WHEN 'parked' THEN 2 WHEN 'set_aside' THEN 3 ELSE 4 END) AS why
+               min(CASE kind WHEN 'gone' THEN 1 WHEN 'parked' THEN 2 WHEN 'set_aside' THEN 3 ELSE 4 END) AS why,
+               arg_max(text, sequence) AS reason
         FROM actions
         WHERE kind IN ('gone', 'parked', 'set_aside', 'refused')
         GROUP BY job, slice, "offset"
@@ -119,7 +123,7 @@ STANDINGS: Final = """
         WHERE kind IN ('recovered', 'dead_again', 'discarded', 'expired')
         GROUP BY job, slice, "offset"
     ), dealt AS (
-        SELECT owned.*, unsent.why, coalesce(in_doubt, false) AS in_doubt,
+        SELECT owned.*, unsent.why, unsent.reason, coalesce(in_doubt, false) AS in_doubt,
                owned."offset" <= coalesce(progress.through, -1) AS done
         FROM owned
         LEFT JOIN doubts USING (job, slice)
@@ -131,8 +135,7 @@ STANDINGS: Final = """
         WHERE done
         GROUP BY job, slice
     ), steps AS (
-        SELECT dealt.topic, dealt.topic_id, dealt.partition, dealt."offset", dealt.job,
-               dealt.position * 1000000 + dealt.slice AS place,
+        SELECT slots.slot, dealt."offset", dealt.job, dealt.position * 1000000 + dealt.slice AS place,
                CASE
                    WHEN in_doubt THEN 'sent'
                    WHEN NOT done THEN CASE WHEN ends.ended = 'end_cancelled' THEN NULL ELSE 'in_job' END
@@ -140,16 +143,29 @@ STANDINGS: Final = """
                    WHEN why IS NOT NULL THEN ['gone', 'parked', 'discarded', 'refused'][why]
                    ELSE coalesce(outcomes.outcome, 'sent')
                END AS state,
-               in_doubt OR (done AND (why IS NULL OR NOT adds_up)) AS was_sent
+               in_doubt OR (done AND (why IS NULL OR NOT adds_up)) AS was_sent,
+               CASE WHEN state = 'refused' THEN dealt.reason ELSE '' END AS reason
         FROM dealt
+        JOIN slots ON slots.topic = dealt.topic AND slots.partition = dealt.partition
+                  AND (dealt.topic_id = slots.topic_id OR '' IN (dealt.topic_id, slots.topic_id))
         LEFT JOIN ends USING (job, slice)
         LEFT JOIN sums USING (job, slice)
         LEFT JOIN outcomes USING (job, slice, "offset")
     )
-    SELECT slots.slot, steps."offset", arg_max(state, place) AS state, arg_max(job, place) AS job,
-           count(*) FILTER (was_sent)::INTEGER AS sends
-    FROM steps JOIN slots USING (topic, partition)
-    WHERE state IS NOT NULL AND (steps.topic_id = slots.topic_id OR '' IN (steps.topic_id, slots.topic_id))
-    GROUP BY slots.slot, steps."offset"
 """
-"""From ``owned`` and ``actions``, where each letter stands that a job has or had, except those that are free again."""
+"""From ``owned``, ``actions`` and ``slots``: ``steps``, where each letter stands by each job that has or had it."""
+
+STANDINGS: Final = f"""
+    {_STEPS}
+    SELECT slot, "offset", arg_max(state, place) AS state, arg_max(job, place) AS job,
+           count(*) FILTER (was_sent)::INTEGER AS sends
+    FROM steps WHERE state IS NOT NULL
+    GROUP BY slot, "offset"
+"""  # noqa: S608 - a constant
+"""Where each letter stands that a job has or had, except those that are free again."""
+
+HISTORY: Final = f"""
+    {_STEPS}
+    SELECT state, job, was_sent, reason FROM steps WHERE slot = ? AND "offset" = ? ORDER BY place
+"""  # noqa: S608 - a constant
+"""Where one letter stands by each of its jobs; without a state where a cancelled job has left it as it was."""

@@ -1,41 +1,55 @@
 """The index of a group's dead letters: lists, counts and summarises a million of them in less than a second.
 
 It is a folder of Parquet files in the user's cache, which DuckDB queries: letters in files that are only ever added or
-merged, what jobs and outcomes say about them, and where each letter stands by that. :mod:`.folder` says why several
+merged, what jobs and outcomes say about them, and where each letter stands by that. :mod:`.files` says why several
 processes may use it, and why one that is killed leaves it whole. Everything in it comes from the topics. So it is built
-anew if it is damaged, of another version, cluster or configuration, or deleted; and it never decides what is sent.
+anew if it is damaged, of another version, cluster or configuration, or deleted.
+
+Every command asks it which letters are meant. A question about what it does not keep (values, with
+``deadLetters.index.values: false``; decoded Avro) is answered for each letter while a temporary index is built, which
+keeps the answers alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
+import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import duckdb
+from arro3.core import Table
 from platformdirs import user_cache_path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import IndexUnusableError
-from kafka_redelivery.dead_letters.index.catalogue import VERSION, Basis, Catalogue
-from kafka_redelivery.dead_letters.index.folder import IndexFolder
+from kafka_redelivery.dead_letters.decoding import texts_of
+from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.refresh import Refresh
 from kafka_redelivery.dead_letters.index.selecting import EVERY, Condition, can_select, condition_of
-from kafka_redelivery.dead_letters.index.store import connection, files_in, run
+from kafka_redelivery.dead_letters.index.store import Store, connection, files_in, is_readable, run
 from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.index.view import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.rules import refuse_group
+from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.dead_letters.time_limit import time_limit
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 _LIMIT_S: Final = 60.0
 _KNOWN_ROWS: Final = 10_000
@@ -74,17 +88,25 @@ _ROW: Final = """
 class Index:
     """An open index. Not thread-safe, except :meth:`interrupt`."""
 
-    def __init__(self, settings: Settings, basis: Basis, folder: IndexFolder, clock: Clock) -> None:
+    def __init__(self, settings: Settings, basis: Basis, folder: IndexFolder, clock: Clock = wall_clock_ms) -> None:
         """Use :meth:`open`."""
         self._settings, self._basis, self._folder, self._clock = settings, basis, folder, clock
         self._duckdb: duckdb.DuckDBPyConnection | None = None
+        self._manifest: Manifest | None = None
         self._known: dict[str, list[tuple[Any, ...]]] = {}
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._question: _Question | None = None
 
     @classmethod
     def open(
-        cls, settings: Settings, group: str | None = None, *, path: Path | None = None, clock: Clock = wall_clock_ms
+        cls,
+        settings: Settings,
+        group: str | None = None,
+        *,
+        path: Path | None = None,
+        clock: Clock = wall_clock_ms,
     ) -> Self:
-        """Open the index of a group's dead letters on the cluster of the settings.
+        """Open the kept index of a group's dead letters on the cluster of the settings.
 
         Args:
             settings: how to reach Kafka, and the names of topics.
@@ -96,18 +118,55 @@ class Index:
             IndexUnusableError: the folder cannot be written.
             TransportError: Kafka does not answer.
         """
-        cluster = identities(settings.kafka, ()).cluster
         wanted = settings.dead_letters.index
-        basis = Basis(
-            version=VERSION,
-            cluster=cluster,
-            group=group or settings.group,
-            values=wanted.values and not settings.failure_details.class_only,
-            class_only=settings.failure_details.class_only,
-            undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format == "avro")),
-        )
+        basis = _basis(settings, group)
         folder = path or (None if wanted.path is None else Path(wanted.path)) or default_folder()
         return cls(settings, basis, IndexFolder(folder / _name(basis)), clock)
+
+    @classmethod
+    def open_for(
+        cls,
+        settings: Settings,
+        group: str | None,
+        selection: Selection,
+        *,
+        path: Path | None = None,
+        base: Path = Path(),
+        clock: Clock = wall_clock_ms,
+    ) -> Self:
+        """Open an index that can select letters: the kept one, or a temporary one, as large as it has to be.
+
+        Args:
+            settings: as :meth:`open`.
+            group: as :meth:`open`.
+            selection: what will be asked.
+            path: as :meth:`open`.
+            base: the folder of the configuration, to which paths of schemas are relative.
+            clock: as :meth:`open`.
+
+        Raises:
+            SerdeError: a schema of the configuration cannot be read.
+            TransportError: Kafka does not answer.
+        """
+        try:
+            found = cls.open(settings, group, path=path, clock=clock)
+        except IndexUnusableError as error:
+            _log.warning("without an index all dead letters are read: %s", error)
+            found = cls._in_temporary_folder(settings, _basis(settings, group), clock)
+        if found.can_select(selection):
+            return found
+        found.close()
+        basis = replace(_basis(settings, group), question=True)
+        found = cls._in_temporary_folder(settings, basis, clock)
+        found._question = _Question(selection, basis, texts_of(settings, base))  # noqa: SLF001 - of this class
+        return found
+
+    @classmethod
+    def _in_temporary_folder(cls, settings: Settings, basis: Basis, clock: Clock) -> Self:
+        temporary = tempfile.TemporaryDirectory(prefix="redelivery-index-")
+        found = cls(settings, basis, IndexFolder(Path(temporary.name) / "index"), clock)
+        found._temporary = temporary
+        return found
 
     @property
     def has_values(self) -> bool:
@@ -122,22 +181,42 @@ class Index:
     @property
     def state(self) -> int:
         """A number that changes when letters, or what became of them, change; 0 = there is nothing yet."""
-        catalogue = self._folder.catalogue()
-        if catalogue is None or catalogue.basis != self._basis or not catalogue.refreshed_ms:
+        manifest = self._folder.manifest()
+        if manifest is None or manifest.basis != self._basis or not manifest.refreshed_ms:
             return 0
-        return zlib.crc32(replace(catalogue, refreshed_ms=0).text().encode())
+        return zlib.crc32(replace(manifest, refreshed_ms=0).text())
+
+    @property
+    def seen(self) -> int:
+        """The end of the topic of the jobs that it has read."""
+        return self._read().facts.jobs
+
+    @property
+    def ends(self) -> dict[Partition, int]:
+        """The end of each partition that it has read."""
+        return {Partition(each.topic, each.partition): each.position for each in self._read().slots}
+
+    @property
+    def topics(self) -> TopicIds:
+        """The ids of the dead-letter topics that it has read, as they were before it read them."""
+        ids = {each.topic: each.topic_id for each in self._read().slots if each.topic_id}
+        return TopicIds(cluster=self._basis.cluster, ids=ids)
 
     def reader(self) -> Self:
         """Return this index for another thread, without asking Kafka."""
         return type(self)(self._settings, self._basis, IndexFolder(self.path), self._clock)
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close it; a temporary folder is removed."""
+        self._release()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _release(self) -> None:
         if self._duckdb is not None:
             self._duckdb.close()
-            self._duckdb = None
+        self._duckdb = self._manifest = None
         self._known.clear()
-        self._folder.end_reading()
 
     def refresh(
         self,
@@ -146,7 +225,8 @@ class Index:
         settled: bool = True,
         waiting: Callable[[], None] = lambda: None,
         offsets: PartitionOffsets | None = None,
-        thoroughly: bool = False,
+        anew: bool = False,
+        letters: bool = True,
     ) -> None:
         """Bring the index up to date.
 
@@ -156,17 +236,22 @@ class Index:
                 committed.
             waiting: called again and again while another process refreshes it.
             offsets: the client that asks Kafka how far the topics are; without it a new one.
-            thoroughly: whether to read all files, also those whose size and time are unchanged, to find damage.
+            anew: whether to build it anew.
+            letters: whether to read letters; otherwise it learns of jobs and outcomes alone.
 
         Raises:
             IndexUnusableError: the files cannot be written.
             RedriveError: the cluster does not show the topics.
             TransportError: Kafka does not answer or denies access.
         """
-        self.close()
+        self._release()
         offsets = offsets or PartitionOffsets(self._settings.kafka)
-        refresh = Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets)
-        refresh.run(waiting, thoroughly=thoroughly)
+        question = self._question
+        anew = anew or question is not None  # its answers may be about where letters stood
+        refresh = Refresh(
+            self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, question
+        )
+        refresh.run(waiting, anew=anew, letters=letters)
 
     def select(
         self,
@@ -205,29 +290,53 @@ class Index:
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self, self._basis.group, meant, by, self._clock())
+        return summarise(self, self.ours, meant, by, self._clock())
 
-    def condition(self, selection: Selection) -> Condition | None:
-        """Return the condition for a selection; ``None`` if the index cannot tell, so that letters have to be read."""
-        if not can_select(selection, values=self._basis.values, decoded=not self._basis.undecodable):
-            return None
-        found = condition_of(selection, self.once)
-        return found if selection.where is None else found & Condition(*selection.where.duckdb)
+    def can_select(self, selection: Selection) -> bool:
+        """Whether it can say which letters a selection means."""
+        if self._question is not None:
+            return self._question.selection == selection
+        return can_select(selection, self._basis)
 
-    def needed_condition(self, selection: Selection) -> Condition:
-        """Return the condition for a selection.
+    def condition(self, selection: Selection) -> Condition:
+        """Return the condition for a selection: letters of the group that it means.
 
         Raises:
-            IndexUnusableError: the index cannot tell.
+            IndexUnusableError: it does not keep what the selection asks for.
         """
-        found = self.condition(selection)
-        if found is None:
+        if not self.can_select(selection):
             wanted = "key or header" if selection.where is None else "condition"
             lacking = "" if self._basis.values else "; it keeps no keys, headers and values (deadLetters.index.values)"
             if self._basis.values and self._basis.undecodable:
                 lacking = "; it has no decoded Avro values. `redelivery dlq list` reads and decodes them"
             raise IndexUnusableError(f"the index cannot select letters by this {wanted}{lacking}")
-        return found
+        return Condition("chosen") if self._question else condition_of(selection, self.once, self._basis)
+
+    @property
+    def ours(self) -> Condition:
+        """The condition for letters of the group; another system's are all meant."""
+        if self._basis.mapping is not None:
+            return EVERY
+        return Condition("coalesce(\"group\", '') = ?", (self._basis.group,))
+
+    def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
+        """Return where a letter stood after each job that has or had it."""
+        manifest = self._read()
+        found = [Standing()]
+        with closing(Store(self._folder)) as store:
+            for slot in manifest.slots:
+                if (slot.topic, slot.partition) == (topic, partition):
+                    for state, job, was_sent, reason in store.history(manifest, slot.number, offset):
+                        before = found[-1]
+                        after = Standing(state and LetterState(state), job, before.sends + was_sent, reason)
+                        found.append(before if state is None else after)
+        return found[1:]
+
+    def sends(self, topic: str, partition: int) -> dict[int, int]:
+        """Return how often letters of a partition were sent, by offset, without those that never were."""
+        numbers = [each.number for each in self._read().slots if (each.topic, each.partition) == (topic, partition)]
+        sql = 'SELECT "offset", sends FROM standings WHERE sends > 0 AND slot IN (SELECT unnest(?::INTEGER[]))'
+        return dict(self.rows(sql, (numbers,)))
 
     def rows(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = _LIMIT_S
@@ -236,9 +345,13 @@ class Index:
         try:
             return self._query(sql, parameters, within_s)
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
-            if self._is_whole():
+            manifest = self._read()
+            is_present = self._folder.manifest() == manifest
+            if is_present and is_readable(self._folder, manifest):
                 raise IndexUnusableError(f"the index of dead letters in {self.path} cannot be read: {error}") from error
-        self.refresh(thoroughly=True)
+        self._release()
+        if is_present:
+            self.refresh(anew=True)
         return self._query(sql, parameters, within_s)
 
     def once(self, sql: str) -> list[tuple[Any, ...]]:
@@ -260,21 +373,53 @@ class Index:
         with time_limit(opened, within_s):
             return run(opened, sql, parameters)
 
-    def _is_whole(self) -> bool:
-        catalogue = self._folder.catalogue()
-        return catalogue is not None and self._folder.is_whole(catalogue, thoroughly=True)
+    def _read(self) -> Manifest:
+        """Return the manifest whose files are asked."""
+        if self._manifest is None:
+            found = self._folder.manifest()
+            if found is None or found.basis != self._basis or not self._folder.is_whole(found):
+                self.refresh()
+                found = self._folder.manifest()
+            if found is None:
+                raise IndexUnusableError(f"the index of dead letters in {self.path} is deleted again and again")
+            self._manifest = found
+        return self._manifest
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._duckdb is None:
-            catalogue = self._folder.begin_reading()
-            if catalogue is None or catalogue.basis != self._basis or not self._folder.is_whole(catalogue):
-                self._folder.end_reading()
-                self.refresh()
-                catalogue = self._folder.begin_reading()
-            if catalogue is None:
-                raise IndexUnusableError(f"the index of dead letters in {self.path} is deleted again and again")
-            self._duckdb = _database(self.path, catalogue)
+            self._duckdb = _database(self.path, self._read())
         return self._duckdb
+
+
+class _Question:
+    """A selection that letters are compared with while they are read."""
+
+    def __init__(
+        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes], str | None]]
+    ) -> None:
+        self.selection, self._basis, self.decoded = selection, basis, decoded
+
+    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> set[tuple[int, int]]:
+        """Return slot and offset of those letters that are meant."""
+        asked = replace(manifest, letter_files=(), basis=replace(self._basis, question=False))
+        with closing(_database(folder, asked, letters)) as opened:
+            wanted = condition_of(self.selection, lambda sql: run(opened, sql), self._basis)
+            with time_limit(opened, _LIMIT_S):
+                return set(run(opened, f'SELECT slot, "offset" FROM letters WHERE {wanted.sql}', wanted.parameters))  # noqa: S608 - compiled
+
+
+def _basis(settings: Settings, group: str | None) -> Basis:
+    refuse_group(settings, group or settings.group)
+    class_only = settings.failure_details.class_only
+    return Basis(
+        version=VERSION,
+        cluster=identities(settings.kafka, ()).cluster,
+        group=group or settings.group,
+        values=settings.dead_letters.index.values and not class_only,
+        class_only=class_only,
+        undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format == "avro")),
+        mapping=tuple(settings.mapping.items()) if isinstance(settings, ForeignTopic) else None,
+    )
 
 
 def default_folder() -> Path:
@@ -285,20 +430,28 @@ def default_folder() -> Path:
 def _name(basis: Basis) -> str:
     """Return a file name for a group and a cluster: readable, and distinct even where names have other characters."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", basis.group)[:80]
-    distinct = hashlib.sha256(f"{basis.cluster}\n{basis.group}".encode()).hexdigest()[:12]
+    whose = f"{basis.cluster}\n{basis.group}" + ("" if basis.mapping is None else "\nof another system")
+    distinct = hashlib.sha256(whose.encode()).hexdigest()[:12]
     return f"{readable}-{distinct}"
 
 
-def _database(folder: Path, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
+def _database(folder: Path, manifest: Manifest, letters: Table | None = None) -> duckdb.DuckDBPyConnection:
+    """Open the files of an index; ``letters``: the rows of letters, instead of those of its files."""
     opened = connection(folder)
     # All joins are written with the smaller table second. The engine would turn that of `letters` around for some
     # conditions, and build a hash table of a million letters instead of one of where they stand.
     run(opened, "SET disabled_optimizers = 'build_side_probe_side'")
-    letters = files_in(folder, catalogue.letter_files) if catalogue.letter_files else f"({empty_letters()})"
-    standings = catalogue.standings_file
+    source = files_in(folder, manifest.letter_files) if manifest.letter_files else f"({empty_letters()})"
+    if letters is not None:
+        opened.register("batch", letters)
+        source = "batch"
+    standings = manifest.standings_file
     states = f"({empty_standings()})" if standings is None else files_in(folder, [standings])
-    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored_view(letters, catalogue.slots)}")
-    run(opened, f"CREATE TEMP VIEW letters AS {letters_view(states)}")
+    run(opened, f"CREATE TEMP VIEW standings AS FROM {states}")
+    basis = manifest.basis
+    stored = stored_view(source, manifest.slots, ours=basis.mapping is None, chosen=basis.question)
+    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored}")
+    run(opened, f"CREATE TEMP VIEW letters AS {letters_view()}")
     # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
     run(opened, f"SET allowed_directories = [{quoted(f'{folder}/')}]")
     run(opened, "SET enable_external_access = false")

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
 import duckdb
 from arro3.core import Table
 
 from kafka_redelivery.consumers.errors import IndexUnusableError
-from kafka_redelivery.dead_letters.index.catalogue import Basis, Catalogue, Facts, Slot
-from kafka_redelivery.dead_letters.index.facts import action_rows, table_of
-from kafka_redelivery.dead_letters.index.folder import IndexFolder
-from kafka_redelivery.dead_letters.index.rows import RowMaker
-from kafka_redelivery.dead_letters.index.store import Store
+from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
+from kafka_redelivery.dead_letters.index.files import Basis, Facts, IndexFolder, Manifest, Slot
+from kafka_redelivery.dead_letters.index.rows import SCHEMA, RowMaker, answered, table_of
+from kafka_redelivery.dead_letters.index.store import Store, is_readable
 from kafka_redelivery.dead_letters.job_reading import LeftOut, read_jobs
 from kafka_redelivery.dead_letters.ledger import redrive_topics, refuse_missing
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
 from kafka_redelivery.dead_letters.reading import ReportProgress
-from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.dead_letters.rules import letter_topics
+from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
-from kafka_redelivery.topology.redrive.actions import Action, doubt_of, read_action
+from kafka_redelivery.topology.redrive.actions import Action, Ended, Outcome, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import Identities, identities
@@ -40,6 +42,17 @@ _FILE_BYTES: Final = 32 << 20
 """When a file of letters or actions is written, so that memory stays flat."""
 
 
+class Question(Protocol):
+    """A selection that is about what an index does not keep."""
+
+    decoded: Mapping[str, Callable[[bytes], str | None]]
+    """Makes text of the values of a source that are no text."""
+
+    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> Collection[tuple[int, int]]:
+        """Return slot and offset of those letters that are meant."""
+        ...
+
+
 @dataclass(slots=True)
 class Refresh:
     """One refresh of one index.
@@ -52,6 +65,7 @@ class Refresh:
         settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is committed.
         now_ms: the present (epoch ms).
         offsets: asks Kafka how far the topics are.
+        question: answered for each letter while it is read.
     """
 
     settings: Settings
@@ -61,16 +75,19 @@ class Refresh:
     settled: bool
     now_ms: int
     offsets: PartitionOffsets
+    question: Question | None = None
+
     _ends: Mapping[Partition, int] = field(init=False, default_factory=dict)
     _read: int = field(init=False, default=0)
     _total: int = field(init=False, default=0)
 
-    def run(self, waiting: Callable[[], None], *, thoroughly: bool = False) -> None:
+    def run(self, waiting: Callable[[], None], *, anew: bool = False, letters: bool = True) -> None:
         """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
 
         Args:
             waiting: called again and again while another process writes.
-            thoroughly: whether to read all files to see whether one is damaged.
+            anew: whether to build it anew in any case.
+            letters: whether to read letters; otherwise it learns of jobs and outcomes alone.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -78,42 +95,43 @@ class Refresh:
             TransportError: Kafka does not answer or denies access.
         """
         with self.folder.writing(waiting), _no_cycles():
-            before = self.folder.catalogue()
-            if before is not None and before.basis != self.basis:
-                before = None
-            if before is not None and not self.folder.is_whole(before, thoroughly=thoroughly):
+            before = None if anew else self.folder.manifest()
+            if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
                 before = None
             try:
                 try:
-                    self._run(before or Catalogue(basis=self.basis))
+                    self._run(before or Manifest(basis=self.basis), letters=letters)
                 except duckdb.Error:
-                    if before is None or self.folder.is_whole(before, thoroughly=True):
+                    if before is None or is_readable(self.folder, before):
                         raise
-                    self._run(Catalogue(basis=self.basis))
+                    self._run(Manifest(basis=self.basis), letters=letters)
             except (duckdb.Error, OSError) as error:
                 raise IndexUnusableError(
                     f"the index of dead letters in {self.folder.path} cannot be written: {error}; free some space, or "
                     "name another folder with --index or deadLetters.index.path"
                 ) from error
 
-    def _run(self, before: Catalogue) -> None:
+    def _run(self, before: Manifest, *, letters: bool) -> None:
         jobs, actions = redrive_topics(self.settings, self.basis.group)
-        names = (*dead_letter_topics(self.settings), jobs, actions)
+        names = (*letter_topics(self.settings), jobs, actions)
         found = identities(self.settings.kafka, names, calls=self.offsets.calls)
-        refuse_missing((jobs, actions), found.topics, self.basis.group)
+        if self.basis.mapping is None or jobs in found.topics:
+            refuse_missing((jobs, actions), found.topics, self.basis.group)
         partitions = letter_partitions(self.settings, {name: each.partitions for name, each in found.topics.items()})
         with closing(Store(self.folder)) as store:
-            after = self._letters(store, before, self._slots(before, found, partitions))
-            after = self._facts(store, after, found, jobs, actions)
+            after = self._slots(before, found, partitions)
+            if letters and self.question is None:
+                after = self._letters(store, before, after)
+            after = self._facts(store, after, found, jobs, actions) if jobs in found.topics else after
             slots = tuple(each.number for each in after.slots)
             if slots != before.standings_slots or after.facts != before.facts:
                 after = replace(after, standings_file=store.standings(after), standings_slots=slots)
-            after = replace(after, refreshed_ms=self.now_ms)
-            self.folder.publish(after)
-            self.folder.remove_others(after)
+            if letters and self.question is not None:  # it may be about where letters stand
+                after = self._letters(store, before, after)
+            self.folder.publish(replace(after, refreshed_ms=self.now_ms if letters else before.refreshed_ms))
 
-    def _slots(self, before: Catalogue, found: Identities, partitions: Sequence[Partition]) -> Catalogue:
-        """Return the catalogue with the slots of the present partitions, and note how much there is to read."""
+    def _slots(self, before: Manifest, found: Identities, partitions: Sequence[Partition]) -> Manifest:
+        """Return the manifest with the slots of the present partitions, and note how much there is to read."""
         starts = self.offsets.log_start_offsets(partitions)
         ends = self.offsets.last_stable_offsets(partitions)
         known = {Partition(each.topic, each.partition): each for each in before.slots}
@@ -135,14 +153,12 @@ class Refresh:
         self._ends = ends
         return replace(before, slots=tuple(slots), next_slot=number)
 
-    def _letters(self, store: Store, before: Catalogue, catalogue: Catalogue) -> Catalogue:
-        places = {Partition(each.topic, each.partition): each for each in catalogue.slots}
-        rows = RowMaker(
-            {place: each.number for place, each in places.items()},
-            class_only=self.basis.class_only,
-            values=self.basis.values,
-            undecodable=frozenset(self.basis.undecodable),
-        )
+    def _letters(self, store: Store, before: Manifest, manifest: Manifest) -> Manifest:
+        places = {Partition(each.topic, each.partition): each for each in manifest.slots}
+        question = self.question
+        numbers: dict[tuple[str, int], int] = {place: each.number for place, each in places.items()}
+        rows = RowMaker(numbers, self.basis, {} if question is None else question.decoded)
+        schema = SCHEMA if question is None else SCHEMA | {"chosen": "BOOLEAN"}
         held = _Held()
         positions: dict[Partition, int] = {}
         for batch in read_batches(
@@ -153,23 +169,27 @@ class Refresh:
         ):
             positions |= batch.positions
             if batch.messages:
-                held.add(rows.table(batch))
+                columns = rows.columns(batch)
+                if question is not None:
+                    chosen = question.chosen(self.folder.path, manifest, table_of(columns))
+                    columns = answered(columns, self.basis, chosen)
+                held.add(table_of(columns, schema))
                 self._advance(len(batch.messages))
             if held.full:
-                catalogue = _written(store, catalogue, held.take(), positions)
-                self.folder.publish(catalogue)
-        catalogue = _written(store, catalogue, held.take(), positions)
-        if catalogue.letter_files == before.letter_files and _starts(catalogue) == _starts(before):
-            return catalogue
-        return replace(catalogue, letter_files=store.merged(catalogue.letter_files, catalogue.slots))
+                manifest = _written(store, manifest, held.take(), positions)
+                self.folder.publish(manifest)
+        manifest = _written(store, manifest, held.take(), positions)
+        if manifest.letter_files == before.letter_files and _starts(manifest) == _starts(before):
+            return manifest
+        return replace(manifest, letter_files=store.letters_left(manifest.letter_files, manifest.slots))
 
-    def _facts(self, store: Store, catalogue: Catalogue, found: Identities, jobs: str, actions: str) -> Catalogue:
+    def _facts(self, store: Store, manifest: Manifest, found: Identities, jobs: str, actions: str) -> Manifest:
         partitions = [
             Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)
         ]
         ends = (self.offsets.high_watermarks if self.settled else self.offsets.last_stable_offsets)(partitions)
         begins = {f"{each.topic}-{each.number}": at for each, at in self.offsets.log_start_offsets(partitions).items()}
-        facts = catalogue.facts
+        facts = manifest.facts
         topic_ids = found.topics[jobs].id, found.topics[actions].id
         if (
             facts.topic_ids != topic_ids
@@ -183,22 +203,32 @@ class Refresh:
         if starts[Partition(jobs, 0)] < ends[Partition(jobs, 0)]:
             facts = self._jobs(store, facts, jobs)
         facts = self._actions(store, facts, actions, starts, ends)
-        if facts.unread and (self.settled or facts.unread != catalogue.facts.unread):
+        if isinstance(self.settings, ForeignTopic):
+            facts = self._deaths(store, facts, self.settings, found, jobs)
+        if facts.unread and (self.settled or facts.unread != manifest.facts.unread):
             warning = "%d records of %s and %s cannot be read and are left out; `redelivery dlq jobs` names them"
             _log.warning(warning, facts.unread, jobs, actions)
-        return replace(catalogue, facts=facts)
+        return replace(manifest, facts=facts)
 
     def _jobs(self, store: Store, facts: Facts, topic: str) -> Facts:
         """Read all jobs, even if few are new: any record may change what those before it mean."""
-        log = JobLog()
-        left_out = LeftOut()
+        log, left_out = JobLog(), LeftOut()
         end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled, offsets=self.offsets)
         log.settle()
-        now = TopicIds(
-            cluster=self.basis.cluster
-        )  # the ids of topics are compared when it is known where letters stand
+        now = TopicIds(cluster=self.basis.cluster)  # the ids of topics are compared with those of the slots
         here = [job for job in log.jobs.values() if not job.spec.topics.elsewhere(now)]
         return replace(facts, jobs=end, owned_file=store.owned(here), unread_jobs=left_out.count)
+
+    def _deaths(self, store: Store, facts: Facts, settings: ForeignTopic, found: Identities, jobs: str) -> Facts:
+        """Note which letters of another system have died again: its dead letters say it, and no action does."""
+        log = JobLog()
+        read_jobs(settings, jobs, log, 0, LeftOut(), settled=self.settled, offsets=self.offsets)
+        log.settle()
+        now = TopicIds(cluster=self.basis.cluster, ids={name: each.id for name, each in found.topics.items()})
+        died = SecondDeaths(settings).found(log, self._ends, now)
+        again = (Action(each.job, each.slice, Ended(each.offset, Outcome.DEAD_AGAIN)) for each in died)
+        rows = list(action_rows(again, 0))
+        return replace(facts, deaths_file=store.write("deaths", [actions_table(rows)]) if rows else None)
 
     def _actions(
         self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
@@ -213,13 +243,13 @@ class Refresh:
             rows = list(action_rows(_actions(batch.messages, left_out), sequence))
             sequence += len(rows)
             if rows:
-                held.add(table_of(rows))
+                held.add(actions_table(rows))
             if held.full:
-                files = (*files, store.actions(held.take()))
+                files = (*files, store.write("actions", held.take()))
             self._advance(len(batch.messages))
         last = held.take()
         if last:
-            files = store.merged_facts("actions", (*files, store.actions(last)))
+            files = store.merged("actions", (*files, store.write("actions", last)))
         read = {place.number: offset for place, offset in positions.items()}
         unread = facts.unread_actions + left_out.count
         return replace(
@@ -231,11 +261,13 @@ class Refresh:
         self.progress(self._read, max(self._total, self._read))
 
 
-def _written(
-    store: Store, catalogue: Catalogue, tables: Sequence[Table], positions: Mapping[Partition, int]
-) -> Catalogue:
-    files = (*catalogue.letter_files, store.letters(tables)) if tables else catalogue.letter_files
-    return replace(catalogue, letter_files=files).with_positions(positions)
+def _written(store: Store, manifest: Manifest, tables: Sequence[Table], positions: Mapping[Partition, int]) -> Manifest:
+    files = (*manifest.letter_files, store.write("letters", tables)) if tables else manifest.letter_files
+    slots = tuple(
+        replace(each, position=positions.get(Partition(each.topic, each.partition), each.position))
+        for each in manifest.slots
+    )
+    return replace(manifest, letter_files=files, slots=slots)
 
 
 @contextmanager
@@ -271,9 +303,9 @@ class _Held:
         return taken
 
 
-def _starts(catalogue: Catalogue) -> dict[int, int]:
+def _starts(manifest: Manifest) -> dict[int, int]:
     """Return where the letters of each slot start: before it they are deleted."""
-    return {each.number: each.start for each in catalogue.slots}
+    return {each.number: each.start for each in manifest.slots}
 
 
 def _positions(facts: Facts, partitions: Sequence[Partition], jobs: str) -> dict[Partition, int]:

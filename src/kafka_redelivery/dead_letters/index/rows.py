@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from arro3.core import Array, DataType, Table, list_array
 
+from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
+from kafka_redelivery.dead_letters.index.files import Basis
 from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
@@ -54,16 +56,18 @@ SCHEMA: Final = {
     "header_values": "VARCHAR[]",
     "value": "VARCHAR",
     "size": "INTEGER",
+    "no_content": "BOOLEAN",
 }
 """The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that
-in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text. The headers are those that no other
-column has."""
+in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text; ``no_content`` is that of
+:class:`Letter`. The headers are those that no other column has."""
 
 _TYPES: Final = {
     "INTEGER": DataType.int32(),
     "BIGINT": DataType.int64(),
     "VARCHAR": DataType.string(),
     "BLOB": DataType.binary(),
+    "BOOLEAN": DataType.bool(),
 }
 
 _REMEMBERED: Final = 20_000
@@ -83,6 +87,9 @@ _ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
 """Messages that differ in digits alone have the same normal form: its rules know digits, but no particular one."""
 
 
+Columns: TypeAlias = "dict[str, Sequence[object] | _Lists]"
+"""The columns of some letters."""
+
 Cause: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 """Reason, exception, message and fingerprint; ``None`` where its headers do not say it."""
 
@@ -92,35 +99,47 @@ class RowMaker:
 
     Args:
         slots: the number that stands for each topic and partition.
-        class_only: whether texts of exceptions are left out, and a fingerprint is that of the class alone.
-        values: whether keys, values and the values of headers are kept.
-        undecodable: source topics whose values are not text, such as Avro.
+        basis: what is kept.
+        decoded: makes text of the values of a source that are no text, to answer a question.
     """
 
     def __init__(
-        self, slots: Mapping[tuple[str, int], int], *, class_only: bool, values: bool, undecodable: frozenset[str]
+        self,
+        slots: Mapping[tuple[str, int], int],
+        basis: Basis,
+        decoded: Mapping[str, Callable[[bytes], str | None]] | None = None,
     ) -> None:
-        self._slots, self._values, self._undecodable = slots, values, undecodable
-        self._texts, self._attempts, self._causes = _Texts(), _Attempts(), _Causes(class_only=class_only)
+        self._slots, self._basis, self._decoded = slots, basis, decoded or {}
+        self._undecodable = frozenset(basis.undecodable)
+        self._texts, self._attempts, self._causes = _Texts(), _Attempts(), _Causes(class_only=basis.class_only)
 
-    def table(self, batch: Batch) -> Table:
+    def columns(self, batch: Batch) -> Columns:
         """Return the letters of a batch, which is not empty, with the columns of :data:`SCHEMA`."""
-        messages, texts, causes = batch.messages, self._texts, self._causes
-        given = all_headers(messages)
-        # What is left after these are taken out is stored as headers.
+        messages, given = batch.messages, all_headers(batch.messages)
+        # What is left after those are taken out that other columns have is stored as headers.
         rest: list[dict[str, bytes | None]] = list(map(dict, given))
+        said = self._ours(given, rest) if self._basis.mapping is None else self._others(batch, given)
+        return {
+            "slot": list(map(self._slots.__getitem__, batch.places)),
+            "offset": batch.offsets,
+            "died_ms": [each.timestamp()[1] for each in messages],
+            "size": [len(each) or _size(each) for each in messages],
+            **said,
+            **self._payload(messages, cast("Sequence[str | None]", said["origin"]), rest),
+        }
+
+    def _ours(self, given: Sequence[HeaderList], rest: list[dict[str, bytes | None]]) -> dict[str, Sequence[object]]:
+        texts, causes = self._texts, self._causes
         groups = [texts[each.pop(ORIG_QUEUE, None)] for each in rest]
         origins = [texts[each.pop(ORIG_ADDRESS, None)] for each in rest]
         sources = [each.pop(ORIG_MESSAGE_ID, None) for each in rest]
         source_topics = [None if each is None else _SOURCE.fullmatch(each) for each in sources]
         deliveries = [each.pop(DELIVERY_COUNT, None) for each in rest]
+        cause = dict.get if self._basis.question else dict.pop
         reasons, exceptions, failures, prints = zip(
-            *[causes[each.pop(FAILURE_CAUSE, None)] for each in rest], strict=True
+            *[causes[cause(each, FAILURE_CAUSE, None)] for each in rest], strict=True
         )
-        columns: dict[str, Sequence[object] | _Lists] = {
-            "slot": list(map(self._slots.__getitem__, batch.places)),
-            "offset": batch.offsets,
-            "died_ms": [each.timestamp()[1] for each in messages],
+        return {
             "group": groups,
             "origin": origins,
             "source_id": _decoded(sources, _replaced),
@@ -135,27 +154,56 @@ class RowMaker:
                 _expiration(headers) if EXPIRATION in each else 0 for headers, each in zip(given, rest, strict=True)
             ],
             "redrives": [_redrives(each[REDRIVE]) if REDRIVE in each else 0 for each in rest],
-            "size": [len(each) or _size(each) for each in messages],
-            **self._payload(messages, origins, rest),
+            "no_content": [False] * len(rest),
         }
-        return Table.from_arrays([_array(columns[name], kind) for name, kind in SCHEMA.items()], names=list(SCHEMA))
+
+    def _others(self, batch: Batch, given: Sequence[HeaderList]) -> dict[str, Sequence[object]]:
+        """Return what the headers of another system say; all of them also stay headers."""
+        mapping = dict(self._basis.mapping or ())
+        letters = [
+            foreign_letter((*place, offset), 0, each.key(), headers, mapping, has_value=each.value() is not None)
+            for each, place, offset, headers in zip(batch.messages, batch.places, batch.offsets, given, strict=True)
+        ]
+        return {
+            "group": [_encodable(each.group) or None for each in letters],
+            "origin": [_encodable(each.origin) or None for each in letters],
+            "source_id": [_encodable(each.message_id) or None for each in letters],
+            "source_topic": [_encodable(each.origin) or None for each in letters],
+            "deliveries": [each.deliveries for each in letters],
+            "attempts": [self._attempts[each.deliveries.encode()] for each in letters],
+            "reason": [_encodable(each.reason) for each in letters],
+            "exception": [_encodable(each.exception) for each in letters],
+            "message": [_encodable(each.message) for each in letters],
+            "fingerprint": [each.fingerprint or None for each in letters],
+            "expiration_ms": [each.expiration_ms for each in letters],
+            "redrives": [each.mark.number if each.mark else 0 for each in letters],
+            "no_content": [each.no_content for each in letters],
+        }
 
     def _payload(
         self, messages: Sequence[Message], origins: Sequence[str | None], headers: Sequence[Mapping[str, bytes | None]]
-    ) -> dict[str, Sequence[object] | _Lists]:
+    ) -> Columns:
         names = [name for each in headers for name in each]
         ends = list(accumulate(map(len, headers), initial=0))
-        if not self._values:
+        if not (self._basis.values or self._basis.question):
             blank = [None] * len(messages)
-            contents: list[str | None] = [None] * len(names)
-            return _payload_columns(blank, blank, blank, names, contents, ends)
+            return _payload_columns(blank, blank, blank, names, [None] * len(names), ends)
         keys, values = [each.key() for each in messages], [each.value() for each in messages]
-        if self._undecodable:
+        if self._undecodable and not self._basis.question:
             values = [None if o in self._undecodable else v for o, v in zip(origins, values, strict=True)]
         texts = _decoded(keys, _none)
         raw = [key if text is None else None for key, text in zip(keys, texts, strict=True)]
         contents = _decoded([value for each in headers for value in each.values()], _none)
-        return _payload_columns(texts, raw, _decoded(values, _none), names, contents, ends)
+        return _payload_columns(texts, raw, self._values(origins, values), names, contents, ends)
+
+    def _values(self, origins: Sequence[str | None], values: Sequence[bytes | None]) -> list[str | None]:
+        if not self._decoded:
+            return _decoded(values, _none)
+        decoded = self._decoded
+        return [
+            None if value is None else decoded[origin](value) if origin and origin in decoded else _text(value, _none)
+            for origin, value in zip(origins, values, strict=True)
+        ]
 
 
 class _Texts(dict[bytes | None, str | None]):
@@ -227,7 +275,7 @@ def _payload_columns(
     names: Sequence[str],
     contents: Sequence[str | None],
     ends: Sequence[int],
-) -> dict[str, Sequence[object] | _Lists]:
+) -> Columns:
     return {
         "key": keys,
         "raw_key": raw_keys,
@@ -235,6 +283,23 @@ def _payload_columns(
         "header_names": _Lists(names, ends),
         "header_values": _Lists(contents, ends),
     }
+
+
+def table_of(columns: Columns, schema: Mapping[str, str] = SCHEMA) -> Table:
+    """Return the columns of a schema as a table."""
+    return Table.from_arrays([_array(columns[name], kind) for name, kind in schema.items()], names=list(schema))
+
+
+def answered(columns: Columns, basis: Basis, chosen: Collection[tuple[int, int]]) -> Columns:
+    """Return columns without what an index does not keep, and with ``chosen``: those at these slots and offsets."""
+    places = zip(columns["slot"], columns["offset"], strict=True)
+    found = columns | {"chosen": [place in chosen for place in places]}
+    if basis.values:
+        pairs = zip(columns["origin"], columns["value"], strict=True)
+        return found | {"value": [None if origin in basis.undecodable else value for origin, value in pairs]}
+    headers, blank = cast("_Lists", columns["header_values"]), [None] * len(columns["slot"])
+    names = _Lists([None] * len(headers.elements), headers.ends)
+    return found | {"key": blank, "raw_key": blank, "value": blank, "header_values": names}
 
 
 class _Lists(NamedTuple):

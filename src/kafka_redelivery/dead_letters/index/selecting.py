@@ -1,18 +1,17 @@
-"""A selection of letters as an SQL condition that selects the same ones; a test compares both."""
+"""A selection of letters as an SQL condition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.index.files import Basis
 from kafka_redelivery.dead_letters.index.view import IN_COLUMNS
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.where.expression import Header, nodes
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
-
-if TYPE_CHECKING:
-    from kafka_redelivery.dead_letters.where.where import Where
 
 _REPLACEMENT = "\ufffd"
 """What a selection sees in place of bytes that are no text."""
@@ -36,29 +35,29 @@ class Condition(NamedTuple):
 EVERY = Condition("true")
 
 
-def can_select(selection: Selection, *, values: bool, decoded: bool = True) -> bool:
-    """Whether an index can answer a selection; otherwise the letters have to be read.
-
-    Args:
-        selection: which letters are meant.
-        values: whether the index has keys, header values and values.
-        decoded: whether it has the values of all sources, none being Avro.
-    """
-    if selection.where is not None and not _can_evaluate(selection.where, values=values, decoded=decoded):
-        return False
-    texts = (*selection.keys, *(value for _, value in selection.headers))
-    unreadable = any(_REPLACEMENT in text for text in texts)
-    hidden = any(name == FAILURE_CAUSE for name, _ in selection.headers)
-    return (values or not texts) and not unreadable and not hidden
+def can_select(selection: Selection, basis: Basis) -> bool:
+    """Whether an index keeps what a selection asks for."""
+    columns = selection.where.columns if selection.where is not None else frozenset[str]()
+    asks = selection.keys or selection.headers or columns & {"key", "headers", "value"}
+    headers = [name for name, _ in selection.headers]
+    if selection.where is not None:
+        headers += [each.name for each in nodes(selection.where.expression) if isinstance(each, Header)]
+    hidden = basis.mapping is None and FAILURE_CAUSE in headers
+    return (basis.values or not asks) and not hidden and not (basis.undecodable and "value" in columns)
 
 
-def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[Any]]]) -> Condition:
-    """Return the condition for a selection that :func:`can_select`, without its ``where``.
+def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[Any]]], basis: Basis) -> Condition:
+    """Return the condition for a selection.
 
     Args:
         selection: which letters are meant.
         rows: runs a query of the index. It is asked which texts there are, so that patterns mean the same everywhere.
+        basis: what the index keeps.
+
+    Raises:
+        RedriveError: a key or header has a character that stands for bytes that are no text.
     """
+    _refuse_no_text(selection)
     found = EVERY
     patterns = {"origin": selection.origins, "reason": selection.reasons, "exception": selection.exceptions}
     for column, wanted in patterns.items():
@@ -66,34 +65,31 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
             texts = [row[0] for row in rows(f"SELECT DISTINCT coalesce({column}, '') FROM stored_letters")]  # noqa: S608
             meant = [text for text in texts if any(fnmatchcase(text, pattern) for pattern in wanted)]
             found &= _one_of(f"coalesce({column}, '')", meant)
-    if selection.fingerprints:
-        found &= _one_of("fingerprint", selection.fingerprints)
-    if selection.keys:
-        found &= _one_of("key", selection.keys)
+    given = {"fingerprint": selection.fingerprints, "key": selection.keys, "state": selection.states}
+    for column, names in given.items():
+        if names:
+            found &= _one_of(column, [str(each) for each in names])
+    for bound, at_ms in {"died_ms >= ?": selection.since_ms, "died_ms < ?": selection.until_ms}.items():
+        if at_ms is not None:
+            found &= Condition(bound, (at_ms,))
     for name, value in selection.headers:
-        found &= _header(name, value)
-    if selection.since_ms is not None:
-        found &= Condition("died_ms >= ?", (selection.since_ms,))
-    if selection.until_ms is not None:
-        found &= Condition("died_ms < ?", (selection.until_ms,))
-    if selection.states:
-        found &= _one_of("state", [str(state) for state in selection.states])
+        found &= _header(name, value, ours=basis.mapping is None)
     if selection.ids:
-        names = sorted(selection.ids)
-        first, second = _one_of("id", names), _one_of("source_id", names)
-        found &= Condition(f"({first.sql}) OR ({second.sql})", first.parameters + second.parameters)
-    return found
+        ids = sorted(selection.ids)
+        first, second = _one_of("id", ids), _one_of("source_id", ids)
+        either = Condition(f"({first.sql}) OR ({second.sql})", first.parameters + second.parameters)
+        found &= first if selection.letters_only else either
+    return found if selection.where is None else found & Condition(*selection.where.duckdb)
 
 
-def _can_evaluate(where: Where, *, values: bool, decoded: bool) -> bool:
-    causes = any(node == Header(FAILURE_CAUSE) for node in nodes(where.expression))
-    kept = values or not where.columns & {"key", "headers", "value"}
-    return kept and not causes and (decoded or "value" not in where.columns)
-
-
-def of_group(group: str) -> Condition:
-    """Return the condition for the letters of a group."""
-    return Condition("coalesce(\"group\", '') = ?", (group,))
+def _refuse_no_text(selection: Selection) -> None:
+    options = [("--key", key) for key in selection.keys] + [("--header", value) for _, value in selection.headers]
+    for option, text in options:
+        if _REPLACEMENT in text:
+            raise RedriveError(
+                f"{option} {text!r} stands for bytes that are no text; name such letters with --id, which `redelivery "
+                "dlq list --each` prints"
+            )
 
 
 def unexpired(now_ms: int) -> Condition:
@@ -101,8 +97,8 @@ def unexpired(now_ms: int) -> Condition:
     return Condition("NOT (expiration_ms > 0 AND expiration_ms <= ?)", (now_ms,))
 
 
-def _header(name: str, value: str) -> Condition:
-    if name in IN_COLUMNS:
+def _header(name: str, value: str, *, ours: bool) -> Condition:
+    if ours and name in IN_COLUMNS:
         return Condition(f"{IN_COLUMNS[name]} = ?", (value,))
     return Condition("map_contains(headers, ?) AND coalesce(headers[?], '') = ?", (name, name, value))
 

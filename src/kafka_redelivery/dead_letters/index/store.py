@@ -1,4 +1,4 @@
-"""Writes the files of an index with DuckDB, in bounded memory."""
+"""Writes the files of an index with DuckDB, in bounded memory, and reads them."""
 
 from __future__ import annotations
 
@@ -12,35 +12,25 @@ from typing import Any, Final
 import duckdb
 from arro3.core import Table
 
-from kafka_redelivery.dead_letters.index.catalogue import Catalogue, Slot, StoredFile
-from kafka_redelivery.dead_letters.index.facts import (
-    ACTION_COLUMNS,
-    OWNED_COLUMNS,
-    STANDINGS,
-    owned_by,
-)
-from kafka_redelivery.dead_letters.index.folder import IndexFolder
+from kafka_redelivery.dead_letters.index.facts import ACTION_COLUMNS, HISTORY, OWNED_COLUMNS, STANDINGS, owned_by
+from kafka_redelivery.dead_letters.index.files import Facts, IndexFolder, Manifest, Slot, StoredFile
 from kafka_redelivery.dead_letters.index.view import quoted
 from kafka_redelivery.topology.redrive.job import Job
 
 MEMORY: Final = "512MB"
 """What DuckDB may use; beyond it spills to files beside the index."""
 
-_FAN_IN: Final = 8
-"""As many files of about the same size are merged into one."""
+_SMALL: Final = 32_768
+_SMALL_BYTES: Final = 8 << 20
+"""Files with fewer rows and bytes are merged; to query many larger ones takes hardly longer than one."""
 
-_SMALLEST: Final = 4_096
-"""Files with fewer rows count as one size."""
-
-_LARGE_ROWS: Final = 32_768
-_LARGE_BYTES: Final = 8 << 20
-"""Files that are not merged: to query many of them takes hardly longer than one, and to write each row of a first build
-twice would take a tenth of its time."""
+_SMALL_FILES: Final = 16
+"""As many small files are merged into one."""
 
 _DELETED: Final = 1 / 8
 """The share of deleted letters at which they are removed from the files. Queries leave them out at once."""
 
-_LEFT: Final = 'SELECT {} FROM {} AS letters JOIN slots USING (slot) WHERE letters."offset" >= slots.start'
+_LEFT: Final = 'SELECT letters.* FROM {} AS letters JOIN slots USING (slot) WHERE letters."offset" >= slots.start'
 _FORMAT: Final = "(FORMAT parquet, COMPRESSION snappy)"
 
 
@@ -67,8 +57,21 @@ def files_in(folder: Path, files: Iterable[StoredFile]) -> str:
     return f"read_parquet([{names}])"
 
 
+def is_readable(folder: IndexFolder, manifest: Manifest) -> bool:
+    """Whether all rows of an index can be read: it reads all of them."""
+    opened = connection(folder.path)
+    try:
+        for each in manifest.files:
+            run(opened, f"SELECT max(hash(COLUMNS(*))) FROM {files_in(folder.path, [each])}")  # noqa: S608 - ours
+    except duckdb.Error:
+        return False
+    finally:
+        opened.close()
+    return folder.is_whole(manifest)
+
+
 class Store:
-    """One writer of an index. Not thread-safe."""
+    """One writer of an index, or a reader of its facts. Not thread-safe."""
 
     def __init__(self, folder: IndexFolder) -> None:
         self._folder = folder
@@ -83,32 +86,36 @@ class Store:
         if "_duckdb" in self.__dict__:
             self._duckdb.close()
 
-    def letters(self, batches: Sequence[Table]) -> StoredFile:
-        """Write letters."""
-        self._duckdb.register("batch", _joined(batches))
+    def write(self, kind: str, batches: Sequence[Table]) -> StoredFile:
+        """Write rows of a kind: ``letters`` or ``actions``."""
+        self._duckdb.register("batch", Table.from_batches([each for table in batches for each in table.to_batches()]))
         try:
-            return self._write("letters", "FROM batch")
+            return self._write(kind, "FROM batch")
         finally:
             self._duckdb.unregister("batch")
 
-    def merged(self, files: Sequence[StoredFile], slots: Iterable[Slot]) -> tuple[StoredFile, ...]:
-        """Return files of letters in which many small ones are replaced by a larger one, without deleted letters.
-
-        If many of all letters are deleted, all files are replaced.
-        """
+    def letters_left(self, files: Sequence[StoredFile], slots: Iterable[Slot]) -> tuple[StoredFile, ...]:
+        """Return files of letters in which small ones are merged; all of them, if many of the letters are deleted."""
         if not files:
             return ()
         self._give_slots(slots)
+        left = _LEFT.format(files_in(self._folder.path, files))
+        ((kept,),) = run(self._duckdb, f"SELECT count(*) FROM ({left})")  # noqa: S608 - text of ours
         stored = sum(each.rows for each in files)
-        left = self._rows(f"({_LEFT.format('1', files_in(self._folder.path, files))})")
-        if stored - left > stored * _DELETED:
-            new = self._write("letters", _LEFT.format("letters.*", files_in(self._folder.path, files)))
-            return (new,) if new.rows else ()
-        return self._merged("letters", files, _LEFT.format("letters.*", "{}"))
+        if stored - kept > stored * _DELETED:
+            return self._merged("letters", files, files, _LEFT)
+        return self.merged("letters", files, _LEFT)
 
-    def merged_facts(self, kind: str, files: Sequence[StoredFile]) -> tuple[StoredFile, ...]:
-        """Return files of facts in which many small ones are replaced by a larger one."""
-        return self._merged(kind, files, "FROM {}")
+    def merged(self, kind: str, files: Sequence[StoredFile], sql: str = "FROM {}") -> tuple[StoredFile, ...]:
+        """Return files in which small ones, if there are many, are merged into one."""
+        small = [each for each in files if each.rows < _SMALL and each.size < _SMALL_BYTES]
+        return self._merged(kind, files, small, sql) if len(small) >= _SMALL_FILES else tuple(files)
+
+    def _merged(
+        self, kind: str, files: Sequence[StoredFile], replaced: Sequence[StoredFile], sql: str
+    ) -> tuple[StoredFile, ...]:
+        new = self._write(kind, sql.format(files_in(self._folder.path, replaced)))
+        return (*(each for each in files if each not in replaced), *([new] if new.rows else []))
 
     def owned(self, jobs: Iterable[Job]) -> StoredFile | None:
         """Write which letters belong to which job; ``None`` if none does."""
@@ -118,31 +125,29 @@ class Store:
                 self._duckdb.register("batch", owned_by(job))
                 run(self._duckdb, "INSERT INTO owned_letters FROM batch")
                 self._duckdb.unregister("batch")
-        return self._write("owned", "FROM owned_letters") if self._rows("owned_letters") else None
+        new = self._write("owned", "FROM owned_letters")
+        return new if new.rows else None
 
-    def actions(self, batches: Sequence[Table]) -> StoredFile:
-        """Write actions."""
-        self._duckdb.register("batch", _joined(batches))
-        try:
-            return self._write("actions", "FROM batch")
-        finally:
-            self._duckdb.unregister("batch")
-
-    def standings(self, catalogue: Catalogue) -> StoredFile | None:
+    def standings(self, manifest: Manifest) -> StoredFile | None:
         """Write where letters stand; ``None`` if no job has or had any."""
-        facts = catalogue.facts
+        return self._write("standings", STANDINGS) if self._give_facts(manifest) else None
+
+    def history(self, manifest: Manifest, slot: int, offset: int) -> list[tuple[Any, ...]]:
+        """Return the rows of :data:`HISTORY` for one letter."""
+        return run(self._duckdb, HISTORY, (slot, offset)) if self._give_facts(manifest) else []
+
+    def _give_facts(self, manifest: Manifest) -> bool:
+        """Create the views ``owned`` and ``actions``, and the table ``slots``; return whether any job has letters."""
+        facts: Facts = manifest.facts
         if facts.owned_file is None:
-            return None
-        self._give_slots(catalogue.slots)
-        both: Mapping[str, tuple[Sequence[StoredFile], str]] = {
-            "owned": ([facts.owned_file], OWNED_COLUMNS),
-            "actions": (facts.action_files, ACTION_COLUMNS),
-        }
-        for name, (files, columns) in both.items():
-            run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE no_{name} ({columns})")
+            return False
+        self._give_slots(manifest.slots)
+        run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE no_actions ({ACTION_COLUMNS})")
+        said = [*facts.action_files, *([facts.deaths_file] if facts.deaths_file else [])]
+        for name, files in (("owned", [facts.owned_file]), ("actions", said)):
             source = files_in(self._folder.path, files) if files else f"no_{name}"
             run(self._duckdb, f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {source}")
-        return self._write("standings", STANDINGS)
+        return True
 
     def _give_slots(self, slots: Iterable[Slot]) -> None:
         """Create the table ``slots``: which number stands for which partition, and where its letters start."""
@@ -151,20 +156,6 @@ class Store:
         for each in slots:
             row = each.number, each.topic, each.topic_id, each.partition, each.start
             run(self._duckdb, "INSERT INTO slots VALUES (?, ?, ?, ?, ?)", row)
-
-    def _merged(self, kind: str, files: Sequence[StoredFile], sql: str) -> tuple[StoredFile, ...]:
-        kept = list(files)
-        while True:
-            levels: dict[int, list[StoredFile]] = {}
-            for each in kept:
-                if each.rows < _LARGE_ROWS and each.size < _LARGE_BYTES:
-                    levels.setdefault(_level(each.rows), []).append(each)
-            full = next((found for found in levels.values() if len(found) >= _FAN_IN), None)
-            if full is None:
-                return tuple(kept)
-            new = self._write(kind, sql.format(files_in(self._folder.path, full)))
-            kept = [each for each in kept if each not in full]
-            kept += [new] if new.rows else []
 
     def _write(self, kind: str, sql: str) -> StoredFile:
         name = f"{kind}-{secrets.token_hex(8)}.parquet"
@@ -177,18 +168,3 @@ class Store:
                 path.unlink(missing_ok=True)
             raise
         return self._folder.stored(name, int(found[0][0]))
-
-    def _rows(self, table: str) -> int:
-        return int(run(self._duckdb, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 - text of ours
-
-
-def _joined(tables: Iterable[Table]) -> Table:
-    return Table.from_batches([each for table in tables for each in table.to_batches()])
-
-
-def _level(rows: int) -> int:
-    level = 0
-    while rows > _SMALLEST:
-        rows //= _FAN_IN
-        level += 1
-    return level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from kafka_redelivery.dead_letters.index.selecting import Condition, of_group, unexpired
+from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.index.view import table_for
 from kafka_redelivery.dead_letters.summary_columns import By
 
@@ -72,20 +72,24 @@ class Queried(Protocol):
         ...
 
 
-def summarise(index: Queried, group: str, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
+def summarise(index: Queried, ours: Condition, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
     """Group letters.
 
     Args:
         index: it is asked.
-        group: the group whose letters are meant.
+        ours: letters of the group.
         meant: those of them that are meant.
         by: what to group by.
         now_ms: the present (epoch ms).
     """
-    sizes = dict(index.once("SELECT coalesce(\"group\", ''), count(*) FROM stored_letters GROUP BY 1"))
-    unreadable = sizes.pop("", 0)
-    others = sum(sizes.values()) - sizes.get(group, 0)
-    ours = of_group(group) & meant
+    ((others, unreadable),) = index.rows(
+        f"""
+        SELECT count(*) FILTER (coalesce("group", '') <> ''), count(*) FILTER (coalesce("group", '') = '')
+        FROM stored_letters WHERE NOT ({ours.sql})
+        """,  # noqa: S608 - conditions are compiled
+        ours.parameters,
+    )
+    ours &= meant
     alive = unexpired(now_ms)
     ((total, expired, first_ms, last_ms),) = index.rows(
         f"""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kafka_redelivery.dead_letters.index.catalogue import Slot
+from kafka_redelivery.dead_letters.index.files import Slot
 from kafka_redelivery.dead_letters.index.rows import SCHEMA
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.printable import LATEST_MS
@@ -23,9 +23,9 @@ IN_COLUMNS: Final = {
 }
 """Headers that are stored as columns alone. The map has those that a letter lacks, too, with NULL."""
 
-_OUR_NAMES: Final = ", ".join(f"'{name}'" for name in IN_COLUMNS)
-_OUR_VALUES: Final = ", ".join(IN_COLUMNS.values())
-
+_OUR_HEADERS: Final = "map([{}] || header_names, [{}] || header_values)".format(
+    ", ".join(f"'{name}'" for name in IN_COLUMNS), ", ".join(IN_COLUMNS.values())
+)
 
 STANDING: Final = ("state", "job", "sends")
 """The columns that jobs decide."""
@@ -38,8 +38,15 @@ def table_for(*parts: str) -> str:
     return "letters" if any(map(_STANDING.search, parts)) else "stored_letters"
 
 
-def stored_view(letters: str, slots: Sequence[Slot]) -> str:
-    """Return the query of ``stored_letters``, from an SQL expression for the rows of its files."""
+def stored_view(letters: str, slots: Sequence[Slot], *, ours: bool = True, chosen: bool = False) -> str:
+    """Return the query of ``stored_letters``, from an SQL expression for the rows of its files.
+
+    Args:
+        letters: the expression.
+        slots: those of the index.
+        ours: whether the letters are ours, so that some of their headers are stored as columns.
+        chosen: whether the rows say which letters one selection means.
+    """
     # The texts are constants of ours, names of files and topics of the configuration. With lists instead of a join with
     # a table of the slots, a query takes half as long.
     first = min((each.number for each in slots), default=0)
@@ -60,20 +67,21 @@ def stored_view(letters: str, slots: Sequence[Slot]) -> str:
                nullif(message, '') AS message, fingerprint,
                CASE WHEN expiration_ms > 0 THEN epoch_ms(least(expiration_ms, {LATEST_MS})) END AS expires,
                key,
-               map([{_OUR_NAMES}] || header_names, [{_OUR_VALUES}] || header_values) AS headers,
-               value, size, died_ms, expiration_ms, redrives, deliveries, raw_key, source_topic, slot
+               {_OUR_HEADERS if ours else "map(header_names, header_values)"} AS headers,
+               value, size, died_ms, expiration_ms, redrives, deliveries, raw_key, source_topic, no_content, slot
+               {", chosen" if chosen else ""}
         FROM {letters}
         WHERE "offset" >= {starts}
     """  # noqa: S608
 
 
-def letters_view(standings: str) -> str:
-    """Return the query of ``letters``, from ``stored_letters`` and an SQL expression for standings."""
+def letters_view() -> str:
+    """Return the query of ``letters``, from ``stored_letters`` and ``standings``."""
     return f"""
         SELECT stored.*, coalesce(standings.state, '{LetterState.WAITING}') AS state, standings.job,
                coalesce(standings.sends, 0) AS sends
         FROM stored_letters AS stored
-        LEFT JOIN {standings} AS standings ON standings.slot = stored.slot AND standings."offset" = stored."offset"
+        LEFT JOIN standings ON standings.slot = stored.slot AND standings."offset" = stored."offset"
     """  # noqa: S608
 
 
@@ -84,7 +92,7 @@ def quoted(text: str) -> str:
 
 def empty_letters() -> str:
     """Return a query for no letters."""
-    return _empty(SCHEMA)
+    return _empty(SCHEMA | {"chosen": "BOOLEAN"})
 
 
 def empty_standings() -> str:

@@ -7,7 +7,9 @@ import pytest
 from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.dead_letters.index import index as index_module
+from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.index.store import Store
 from kafka_redelivery.topology.config.loading import load_settings
 from tests.unit.cli.console.consoles import CONFIGURATION
@@ -51,13 +53,13 @@ def test_what_is_open_and_known_ends_with_a_change(tmp_path: Path, monkeypatch: 
     assert counted.opened == 1
     assert not letters._lock.locked()
 
-    catalogue = folder.catalogue()
-    assert catalogue is not None
+    manifest = folder.manifest()
+    assert manifest is not None
     store = Store(folder)
-    more = store.letters([rows_of().table(batch_of([_letter(at) for at in range(3, 5)]))])
+    more = store.write("letters", [table_of(rows_of().columns(batch_of([_letter(at) for at in range(3, 5)])))])
     store.close()
-    files = (*catalogue.letter_files, more)
-    folder.publish(type(catalogue)(basis=BASIS, next_slot=len(SLOTS), slots=SLOTS, letter_files=files, refreshed_ms=1))
+    files = (*manifest.letter_files, more)
+    folder.publish(Manifest(basis=BASIS, next_slot=len(SLOTS), slots=SLOTS, letter_files=files, refreshed_ms=1))
     assert letters.ask("c", _number) == 3, "a reader sees the index as it was when it was opened"
     letters._changed(writer)
     assert [letters.ask(name, _number) for name in ("a", "c")] == [5, 5]

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from kafka_redelivery.dead_letters.index.catalogue import VERSION, Basis, Catalogue, Slot
-from kafka_redelivery.dead_letters.index.folder import IndexFolder
-from kafka_redelivery.dead_letters.index.rows import RowMaker
+from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest, Slot
+from kafka_redelivery.dead_letters.index.rows import RowMaker, table_of
 from kafka_redelivery.dead_letters.index.store import Store
 from kafka_redelivery.transport.clients.bulk_reader import Batch
 from kafka_redelivery.transport.protocols import Message
 from tests.unit.consumers.records import Fetched
 
 TOPIC = "DLQ.orders"
-BASIS = Basis(version=VERSION, cluster="c", group="billing", values=True, class_only=False, undecodable=())
+BASIS = Basis(version=VERSION, cluster="c", group="billing", values=True, class_only=False)
 SLOTS = tuple(
     Slot(number=number, topic=TOPIC, partition=number, topic_id="t", start=0, position=0) for number in range(2)
 )
@@ -28,14 +27,14 @@ def batch_of(messages: Sequence[Fetched]) -> Batch:
 def rows_of(basis: Basis = BASIS) -> RowMaker:
     """Return what makes rows for the partitions of some records."""
     slots = {(each.topic, each.partition): each.number for each in SLOTS}
-    return RowMaker(slots, class_only=basis.class_only, values=basis.values, undecodable=frozenset(basis.undecodable))
+    return RowMaker(slots, basis)
 
 
 def published(folder: Path, messages: Sequence[Fetched], basis: Basis = BASIS) -> IndexFolder:
     """Publish an index of some letters, of which no job has any."""
     found = IndexFolder(folder)
     store = Store(found)
-    file = store.letters([rows_of(basis).table(batch_of(messages))])
+    file = store.write("letters", [table_of(rows_of(basis).columns(batch_of(messages)))])
     store.close()
-    found.publish(Catalogue(basis=basis, next_slot=len(SLOTS), slots=SLOTS, letter_files=(file,)))
+    found.publish(Manifest(basis=basis, next_slot=len(SLOTS), slots=SLOTS, letter_files=(file,)))
     return found

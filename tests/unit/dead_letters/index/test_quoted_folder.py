@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kafka_redelivery.dead_letters.index.catalogue import VERSION, Basis, Catalogue
+from kafka_redelivery.dead_letters.index.files import VERSION, Basis, Manifest
 from kafka_redelivery.dead_letters.index.index import _database
 
 
@@ -10,8 +10,8 @@ def test_a_folder_with_an_apostrophe(tmp_path: Path) -> None:
     """It can be read, and nothing outside of it is allowed."""
     folder = tmp_path / "o'brien"
     folder.mkdir()
-    basis = Basis(version=VERSION, cluster="c", group="billing", values=True, class_only=False, undecodable=())
-    opened = _database(folder, Catalogue(basis=basis))
+    basis = Basis(version=VERSION, cluster="c", group="billing", values=True, class_only=False)
+    opened = _database(folder, Manifest(basis=basis))
     try:
         assert opened.execute("SELECT count(*) FROM letters").fetchall() == [(0,)]
         (allowed,) = opened.execute("SELECT current_setting('allowed_directories')").fetchall()[0]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.index.store import run
 from kafka_redelivery.dead_letters.letter import letter_of
 from kafka_redelivery.topology.policy.fingerprint import normalise
@@ -97,7 +98,7 @@ def test_digits_do_not_matter_to_the_normal_form(text: str) -> None:
 
 
 def _rows(messages: list[Fetched]) -> list[dict[str, Any]]:
-    table = rows_of().table(batch_of(messages))
+    table = table_of(rows_of().columns(batch_of(messages)))
     opened = duckdb.connect()
     opened.register("batch", table)
     found = run(opened, "FROM batch")

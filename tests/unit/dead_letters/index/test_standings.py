@@ -1,4 +1,4 @@
-"""The index finds the same standing of each letter as `Standings`, whenever it reads which records."""
+"""The index finds where each letter stands, whenever it reads which records."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -8,11 +8,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_redelivery.dead_letters.index.catalogue import Catalogue
-from kafka_redelivery.dead_letters.index.facts import action_rows, table_of
-from kafka_redelivery.dead_letters.index.folder import IndexFolder
-from kafka_redelivery.dead_letters.index.store import Store, files_in, run
-from kafka_redelivery.dead_letters.standing import Standing, Standings
+from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
+from kafka_redelivery.dead_letters.index.files import IndexFolder, Manifest
+from kafka_redelivery.dead_letters.index.store import Store
+from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     Action,
@@ -32,6 +31,8 @@ from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from tests.examples import share
 from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC
+from tests.unit.dead_letters.index.test_selecting import opened
+from tests.unit.dead_letters.model import Standings
 
 OFFSETS = 2
 """The last offset: few, so that records meet in the same letter."""
@@ -123,7 +124,7 @@ def test_the_index_and_the_ledger_agree(
 
     cuts = data.draw(st.lists(st.tuples(st.integers(0, len(written)), st.integers(0, len(actions))), max_size=3))
     jobs_at, actions_at = sorted(cut for cut, _ in cuts), sorted(cut for _, cut in cuts)
-    found = _refreshed(
+    found, histories = _refreshed(
         [written[a:b] for a, b in zip([0, *jobs_at], [*jobs_at, len(written)], strict=True)],
         [actions[a:b] for a, b in zip([0, *actions_at], [*actions_at, len(actions)], strict=True)],
     )
@@ -131,6 +132,8 @@ def test_the_index_and_the_ledger_agree(
         for offset in range(OFFSETS + 1):
             expected = standings.of(slot.topic, slot.partition, offset)._replace(reason="")
             assert found.get((slot.number, offset), Standing()) == expected, (slot.partition, offset)
+            steps = standings.history(slot.topic, slot.partition, offset)
+            assert histories[slot.number, offset] == steps, (slot.partition, offset)
 
 
 def _read(key: bytes, value: bytes) -> Action | None:
@@ -142,34 +145,39 @@ def _read(key: bytes, value: bytes) -> Action | None:
 
 def _refreshed(
     jobs: list[list[list[tuple[int, StoredRecord]]]], actions: list[list[StoredRecord]]
-) -> dict[tuple[int, int], Standing]:
-    """Bring an index up to date with some jobs and actions at a time, and return what it says of letters."""
+) -> tuple[dict[tuple[int, int], Standing], dict[tuple[int, int], list[Standing]]]:
+    """Bring an index up to date with some jobs and actions at a time; return where letters stand, and stood before."""
     with TemporaryDirectory() as folder:
-        store = Store(IndexFolder(Path(folder) / "index"))
-        catalogue = Catalogue(basis=BASIS, slots=SLOTS)
+        index = IndexFolder(Path(folder) / "index")
+        store = Store(index)
+        manifest = Manifest(basis=BASIS, slots=SLOTS)
         log = JobLog()
         for some_jobs, some_actions in zip(jobs, actions, strict=True):
-            facts = catalogue.facts
+            facts = manifest.facts
             for offset, (key, value) in (each for records in some_jobs for each in records):
                 log.add(offset, key, value)
             log.settle()
             read = [found for found in (_read(*each) for each in some_actions) if found is not None]
             rows = list(action_rows(read, facts.sequence))
-            files = (*facts.action_files, store.actions([table_of(rows)])) if rows else facts.action_files
+            files = (*facts.action_files, store.write("actions", [actions_table(rows)])) if rows else facts.action_files
             facts = replace(
                 facts,
                 sequence=facts.sequence + len(rows),
-                action_files=store.merged_facts("actions", files),
+                action_files=store.merged("actions", files),
                 owned_file=store.owned(log.jobs.values()),
             )
-            catalogue = replace(catalogue, facts=facts)
-        standings = store.standings(catalogue)
-        if standings is None:
-            return {}
-        columns = f'slot, "offset", state, job, sends FROM {files_in(Path(folder) / "index", [standings])}'
-        rows_found = run(store._duckdb, f"SELECT {columns}")
+            manifest = replace(manifest, facts=facts)
+        standings = store.standings(manifest)
+        index.publish(replace(manifest, standings_file=standings))
+        reader = opened(index)
+        rows_found = reader.rows('SELECT slot, "offset", state, job, sends FROM standings')
+        places = [(slot, offset) for slot in SLOTS for offset in range(OFFSETS + 1)]
+        histories = {
+            (slot.number, offset): reader.history(slot.topic, slot.partition, offset) for slot, offset in places
+        }
+        reader.close()
         store.close()
-        return {(slot, offset): Standing(*rest) for slot, offset, *rest in rows_found}
+        return {(slot, offset): Standing(*rest) for slot, offset, *rest in rows_found}, histories
 
 
 def test_the_last_outcome_and_the_first_reason_count() -> None:
@@ -185,5 +193,5 @@ def test_the_last_outcome_and_the_first_reason_count() -> None:
         *(outcome_record(RedriveMark("a", 0, 0, 1), outcome, 1) for outcome in outcomes),
     ]
     for cut in range(len(actions) + 1):
-        found = _refreshed([[written], []], [actions[:cut], actions[cut:]])
+        found, _ = _refreshed([[written], []], [actions[:cut], actions[cut:]])
         assert [found[0, offset].state for offset in range(3)] == ["expired", "gone", "parked"]

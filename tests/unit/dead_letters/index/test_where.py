@@ -1,31 +1,26 @@
-"""`--where` selects the same letters from the index as from the letters themselves."""
+"""`--where` selects the letters that it describes."""
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from kafka_redelivery.consumers.errors import SlowQueryError
-from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.letter import Selection, letter_of
-from kafka_redelivery.dead_letters.meant import meant
-from kafka_redelivery.dead_letters.reading import StoredLetter
-from kafka_redelivery.dead_letters.standing import Standing
+from kafka_redelivery.dead_letters.index.files import Manifest
+from kafka_redelivery.dead_letters.index.index import Index, _Question
+from kafka_redelivery.dead_letters.index.rows import table_of
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.where import Where
-from kafka_redelivery.topology.config.loading import load_settings
 from tests.examples import share
 from tests.pipeline.where_expressions import JSONS, TEXTS, conditions
 from tests.unit.consumers.records import NOW, Fetched
-from tests.unit.dead_letters.index.stored import TOPIC, published
+from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
 from tests.unit.dead_letters.index.test_selecting import opened
-
-_SETTINGS = load_settings(
-    json.dumps({"group": "billing", "kafka": {"bootstrap.servers": "localhost:1"}, "sources": [{"topic": "orders"}]})
-)
 
 
 def _letter(number: int) -> Fetched:
@@ -46,14 +41,6 @@ def _letter(number: int) -> Fetched:
 
 
 LETTERS = [_letter(number) for number in range(120)]
-FOUND = [
-    StoredLetter(
-        letter_of(TOPIC, each.number, each.place, each.stamp_ms, each.key_bytes, each.pairs or []),
-        Standing(),
-        cast("Any", each),
-    )
-    for each in LETTERS
-]
 
 
 @pytest.fixture(scope="module")
@@ -62,21 +49,30 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     return opened(published(tmp_path_factory.mktemp("index") / "billing", LETTERS))
 
 
-def _read(selection: Selection) -> list[str]:
-    return [each.letter.id for each in meant(FOUND, selection, _SETTINGS, Path())]
+_ASKED = replace(BASIS, values=False, question=True)
+_TABLE = table_of(rows_of(_ASKED).columns(batch_of(LETTERS)))
+
+
+def _chosen(index: Index, where: Where, limit_s: float = 60.0) -> list[str]:
+    selection = Selection(where=where)
+    condition = index.condition(selection)
+    return [row.id for row in index.select(condition.sql, condition.parameters, within_s=limit_s)]
 
 
 @settings(deadline=None, max_examples=share(60), suppress_health_check=list(HealthCheck))
 @given(text=conditions(3))
-def test_index_and_letters_agree(index: Index, text: str) -> None:
-    """Otherwise `list` would show other letters than `redrive` sends."""
+def test_what_is_not_kept_is_answered_alike(index: Index, text: str) -> None:
+    """While letters are read, about their contents: otherwise the answer would depend on what the index keeps."""
     try:
-        selection = Selection(where=Where.of(text, NOW + 30_000))
+        where = Where.of(text, NOW + 30_000)
     except ExpressionError as error:
         assert "bytes" in error.problem  # noqa: PT017 - the only fault that they may have
         return
-    condition = index.needed_condition(selection)
-    assert [row.id for row in index.select(condition.sql, condition.parameters)] == _read(selection)
+    wanted = Selection(where=where)
+    if index.can_select(wanted):
+        question = _Question(wanted, _ASKED, {})
+        found = question.chosen(index.path, Manifest(basis=_ASKED, slots=SLOTS), _TABLE)
+        assert _chosen(index, where) == [f"{TOPIC}-{slot}@{offset}" for slot, offset in sorted(found)]
 
 
 @pytest.mark.parametrize(
@@ -88,23 +84,23 @@ def test_index_and_letters_agree(index: Index, text: str) -> None:
         ("headers['h'] is null and headers['n'] = '5' and offset < 10", ["5"]),
     ],
 )
-def test_what_is_selected(text: str, expected: list[str]) -> None:
-    """Among the letters that were read."""
-    assert [each.partition("@")[2] for each in _read(Selection(where=Where.of(text, NOW)))] == expected
+def test_what_is_selected(index: Index, text: str, expected: list[str]) -> None:
+    """Among the letters."""
+    assert [each.partition("@")[2] for each in _chosen(index, Where.of(text, NOW))] == expected
 
 
-def test_all_that_is_given_has_to_be_met() -> None:
+def test_all_that_is_given_has_to_be_met(index: Index) -> None:
     """The other options, too."""
     both = Selection(where=Where.of("offset >= 6", NOW), ids=frozenset({f"{TOPIC}-0@5", f"{TOPIC}-0@6"}))
-    assert _read(both) == [f"{TOPIC}-0@6"]
+    condition = index.condition(both)
+    assert [row.id for row in index.select(condition.sql, condition.parameters)] == [f"{TOPIC}-0@6"]
 
 
-def _with_headers(*headers: Mapping[str, bytes | None]) -> list[StoredLetter]:
-    messages = [Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)]
-    return [
-        StoredLetter(letter_of(TOPIC, 0, each.place, NOW, None, each.pairs or []), Standing(), cast("Any", each))
-        for each in messages
-    ]
+def _among(folder: Path, where: Where, *headers: Mapping[str, bytes | None]) -> list[int]:
+    """Return the numbers of the letters with these headers that a condition selects."""
+    letters = [Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)]
+    with closing(opened(published(folder / "billing", letters))) as index:
+        return [int(each.partition("@")[2]) for each in _chosen(index, where, limit_s=30)]
 
 
 @pytest.mark.parametrize(
@@ -112,19 +108,17 @@ def _with_headers(*headers: Mapping[str, bytes | None]) -> list[StoredLetter]:
     [{"key": b"a", "value": b"b"}, {"": b"x"}, {"": b"x", "n": b"1"}, {"KEY": b"a", "key": b"b"}, {"a\0": None}, {}],
     ids=["key and value", "no name", "one without a name", "upper case", "zero byte", "none"],
 )
-def test_any_names_of_headers(headers: dict[str, bytes | None]) -> None:
+def test_any_names_of_headers(tmp_path: Path, headers: dict[str, bytes | None]) -> None:
     """Each producer of the source chooses them; DuckDB gives some of them a meaning in a dict."""
-    found = _with_headers(headers, {"n": b"5"}, headers)
     where = Where.of("headers['n'] = '5' or headers['key'] in ('a', 'b')", NOW)
-    chosen = [each.letter.offset for each in meant(found, Selection(where=where), _SETTINGS, Path())]
+    chosen = _among(tmp_path, where, headers, {"n": b"5"}, headers)
     assert chosen == ([0, 1, 2] if "key" in headers else [1])
 
 
-def test_letters_with_headers_of_their_own() -> None:
+def test_letters_with_headers_of_their_own(tmp_path: Path) -> None:
     """Such as a name with an id in it: memory and time do not grow with the names of all of them."""
-    found = _with_headers(*({f"trace-{number}": b"1", f"span-{number}": b"2"} for number in range(1500)))
-    where = Where.of("headers['trace-7'] = '1'", NOW)
-    assert [each.letter.offset for each in meant(found, Selection(where=where), _SETTINGS, Path(), limit_s=30)] == [7]
+    own = ({f"trace-{number}": b"1", f"span-{number}": b"2"} for number in range(1500))
+    assert _among(tmp_path, Where.of("headers['trace-7'] = '1'", NOW), *own) == [7]
 
 
 def test_constants_are_not_in_the_journal() -> None:
@@ -134,8 +128,8 @@ def test_constants_are_not_in_the_journal() -> None:
     assert Selection(where=Where.of("1 = 1", NOW)).document() == {"where": ["no column"]}
 
 
-def test_a_slow_condition_is_ended() -> None:
+def test_a_slow_condition_is_ended(index: Index) -> None:
     """With an error that says what to do."""
-    slow = Selection(where=Where.of(" and ".join(["lower('Ä' || id || id) <> upper(id)"] * 35), NOW))
-    with pytest.raises(SlowQueryError, match=r"takes longer than 0\.05 s; make --where simpler"):
-        list(meant(FOUND * 20, slow, _SETTINGS, Path(), limit_s=0.05))
+    slow = Where.of(" and ".join(["lower('Ä' || id || id) <> upper(id)"] * 35), NOW)
+    with pytest.raises(SlowQueryError, match=r"takes longer than 0\.0001 s; make --where simpler"):
+        _chosen(index, slow, limit_s=0.0001)

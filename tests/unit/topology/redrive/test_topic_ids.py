@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafka_redelivery.dead_letters.standing import LetterState, Standings
+from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
     ChunkProgress,
@@ -17,6 +17,7 @@ from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, S
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from tests.unit.dead_letters.model import Standings
 
 LETTERS, REFUNDS = SliceId("DLQ.orders", 0), SliceId("DLQ.refunds", 0)
 BEFORE = TopicIds(cluster="c", ids={"DLQ.orders": "a", "DLQ.refunds": "r"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from http import HTTPStatus
 
 from starlette.datastructures import FormData
@@ -20,10 +21,8 @@ from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import exported_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.dead_letters.index.previewing import indexed_exportable
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.meant import meant
-from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
+from kafka_redelivery.dead_letters.exporting import exportable, exported
+from kafka_redelivery.dead_letters.reading import no_progress
 
 _CHUNK = 2**18
 
@@ -60,7 +59,9 @@ def _show(console: Console, request: Request) -> Response:
         try:
             found = console.letters.ask(
                 ("export", wanted.key, wall_clock_ms() // 60_000),
-                lambda index: indexed_exportable(index, console.settings.group, wanted.selection, wall_clock_ms()),
+                lambda index: (
+                    exportable(index, wanted.selection, wall_clock_ms()) if index.can_select(wanted.selection) else None
+                ),
             )
         except LIBRARY_ERRORS as error:
             fault = str(error)
@@ -74,12 +75,12 @@ def _note(console: Console, user: User, wanted: Chosen) -> None:
 
 def _lines(console: Console, wanted: Chosen) -> Iterator[bytes]:
     """Yield the lines, many at a time."""
-    ledger = Ledger(console.settings)
-    ours = (each for each in dead_letters(console.settings, ledger, no_progress) if ledger.has(each.letter))
     held = bytearray()
-    for each in meant(ours, wanted.selection, console.settings, console.base):
-        held += json.dumps(exported_document(each)).encode() + b"\n"
-        if len(held) >= _CHUNK:
-            yield bytes(held)
-            held.clear()
+    with closing(console.tasks.index(console.settings.group, wanted.selection)) as index:
+        index.refresh()
+        for each in exported(console.settings, index, wanted.selection, no_progress):
+            held += json.dumps(exported_document(each)).encode() + b"\n"
+            if len(held) >= _CHUNK:
+                yield bytes(held)
+                held.clear()
     yield bytes(held)

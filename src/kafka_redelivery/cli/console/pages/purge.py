@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from http import HTTPStatus
 
 from starlette.datastructures import FormData
@@ -18,8 +19,7 @@ from kafka_redelivery.cli.views.dlq import removable_letters
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
-from kafka_redelivery.dead_letters.index.previewing import indexed_removable
-from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
@@ -55,7 +55,7 @@ def _removable(console: Console) -> dict[Partition, Removable]:
         raise RedriveError("the index of dead letters is not there yet")
     return console.letters.ask(
         ("purge", tuple(sorted(state.ends.items())), state.ids.text()),
-        lambda index: indexed_removable(index, console.settings.group, dict(state.ends), state.ids),
+        lambda index: removable(index, state.ends),
     )
 
 
@@ -72,12 +72,14 @@ def _purge(console: Console, request: Request, form: FormData, user: User) -> Re
 
     def make(task: Task) -> None:
         ends = {partition: each.before for partition, each in shown.items()}  # nothing that was not shown is removed
-        ledger = Ledger(console.settings)
-        refuse_created_again(topics_of(shown), ledger.topics, "removed")
-        chosen = removable(console.settings, ledger, console.tasks.progress(task), ends)
+        with closing(console.tasks.index(console.settings.group, Selection())) as index:
+            index.refresh(console.tasks.progress(task))
+            topics = index.topics
+            refuse_created_again(topics_of(shown), topics, "removed")
+            chosen = removable(index, ends)
         left = removable_letters(chosen)
         about = f"{left} letters from the start of each partition"
-        write_note(console.settings, signature(user), "purge", about, topics=ledger.topics.only(topics_of(chosen).ids))
+        write_note(console.settings, signature(user), "purge", about, topics=topics.only(topics_of(chosen).ids))
         failed = remove(console.settings, chosen)
         task.result = f"{removable_letters(chosen, failed)} dead letters are removed"
         if failed:

@@ -18,8 +18,7 @@ from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import preview_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.dead_letters.creation import Preview
-from kafka_redelivery.dead_letters.index.previewing import indexed_preview
+from kafka_redelivery.dead_letters.creation import Preview, preview
 from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -75,8 +74,7 @@ def _show(console: Console, request: Request, *, discard: bool) -> Response:
 
 
 def _page(console: Console, request: Request, asked: Asked, status: int = HTTPStatus.OK, **more: Any) -> Response:  # noqa: ANN401
-    preview = asked.preview
-    letters = 0 if preview is None else preview.total
+    letters = 0 if asked.preview is None else asked.preview.total
     counts = console.options.needs_number(letters, discard=asked.options.discard)
     context = {"asked": asked, "counts": counts, "notice": "", "number_fault": "", **more}
     return console.page(request, "send.html", status, **context)
@@ -91,23 +89,23 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
         undone = "set aside" if discard else "sent"
         notice = f"{problem}; nothing was {undone}. This is the preview of what is there now."
         return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
-    preview = asked.preview
-    if preview is not None:
-        if not preview.total:
+    chosen_now = asked.preview
+    if chosen_now is not None:
+        if not chosen_now.total:
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
         expected = text_of(form, "expected")
-        if expected != str(preview.total):
+        if expected != str(chosen_now.total):
             before = expected or "not counted"
-            notice = f"The selection has changed: it was {before}, and is {preview.total} letters now."
+            notice = f"The selection has changed: it was {before}, and is {chosen_now.total} letters now."
             return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
-        asks = console.options.needs_number(preview.total, discard=discard)
-        if asks and text_of(form, "number").replace(",", "") != str(preview.total):
-            fault = f"enter the number of letters, {preview.total}, to confirm"
+        asks = console.options.needs_number(chosen_now.total, discard=discard)
+        if asks and text_of(form, "number").replace(",", "") != str(chosen_now.total):
+            fault = f"enter the number of letters, {chosen_now.total}, to confirm"
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)
     state = console.index.value
     if state is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
-    shown = {} if preview is None else preview_document(preview, asked.options)
+    shown = {} if chosen_now is None else preview_document(chosen_now)
     task = console.tasks.send(user, asked.wanted.selection, asked.options, shown, state.ends, asked.topics)
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
@@ -139,13 +137,17 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
         return asked
     topics = {} if state is None else state.topics
     try:
-        preview = console.letters.ask(
+        found = console.letters.ask(
             ("preview", wanted.key, options, wall_clock_ms() // 1000),
-            lambda index: indexed_preview(index, console.settings, wanted.selection, options, topics, wall_clock_ms()),
+            lambda index: (
+                preview(console.settings, index, wanted.selection, options, topics, wall_clock_ms())
+                if index.can_select(wanted.selection)
+                else None
+            ),
         )
     except LIBRARY_ERRORS as error:
         return asked._replace(fault=str(error))
-    return asked._replace(preview=preview)
+    return asked._replace(preview=found)
 
 
 def _number(text: str, name: str, faults: dict[str, str], least: float, most: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What commands show before they do something comes from the index; what they do is decided by the topics."""
+"""What commands show before they do something is what they do."""
 
 import json
 from collections import Counter
@@ -9,23 +9,26 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.cli.commands import confirmation
-from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_running import create_and_run
 from kafka_redelivery.cli.commands.dlq_selection import selection
-from kafka_redelivery.cli.views.dlq import preview_document, removable_document
-from kafka_redelivery.dead_letters.creation import preview
+from kafka_redelivery.dead_letters.creation import _listed
 from kafka_redelivery.dead_letters.exporting import exportable
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.meant import meant
-from kafka_redelivery.dead_letters.purge import removable
-from kafka_redelivery.dead_letters.reading import dead_letters, no_progress
+from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.reading import letter_in
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.wire.expiry import has_expired
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
-from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of
+from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, previewed, sent, settings_of
 from tests.scenarios.running import Group, exactly
+from tests.unit.dead_letters.model import Standings, matches
 
 pytestmark = pytest.mark.kafka
 
@@ -53,9 +56,25 @@ def _mixed(group: Group) -> None:
     )
 
 
+def _expected(settings: Settings, options: JobOptions, wanted: Selection) -> tuple[set[str], dict[str, LetterState]]:
+    """Return the letters that a job lists, and those that an export has, each read from its topic and judged alone."""
+    ledger, listed, exported = Ledger(settings), set(), {}
+    standings = Standings(ledger.jobs, ledger.actions, ledger.topics)
+    ends = letter_ends(settings, ledger.partition_counts)
+    starts = PartitionOffsets(settings.kafka).log_start_offsets(ends)
+    for message in read_between(settings.kafka, settings.group, starts, ends):
+        letter = letter_in(message, settings)
+        standing = standings.of(letter.topic, letter.partition, letter.offset)
+        if letter.group == settings.group and matches(wanted, letter, standing):
+            exported[letter.id] = standing.state
+            if standing.may_be_sent(again=options.again) and not has_expired(letter.expiration_ms, now_ms()):
+                listed.add(letter.id)
+    return listed, exported
+
+
 @pytest.mark.long
-def test_both_say_the_same(group: Group) -> None:
-    """For each selection and each set of options, and for what `purge` would remove."""
+def test_a_preview_is_what_a_job_has(group: Group) -> None:
+    """For each selection and each set of options; so is what an export says, and what `purge` would remove."""
     _mixed(group)
     settings, name = settings_of(group), group.name
     selections: list[Mapping[str, Any]] = [
@@ -64,7 +83,6 @@ def test_both_say_the_same(group: Group) -> None:
         {"reasons": ["re*"]},
         {"states": ["sent", "parked"]},
         {"ids": [f"{group.dead_letters}-1@1"]},
-        {"where": "attempts >= 3 and key <> 'k4'"},
     ]
     options = [
         JobOptions(group=name),
@@ -75,18 +93,19 @@ def test_both_say_the_same(group: Group) -> None:
     ]
     for wanted in (selection(**each) for each in selections):
         for each in options:
-            quick = quick_preview(settings, wanted, each)
-            assert quick is not None
-            read = preview(settings, Ledger(settings), wanted, each, no_progress)
-            assert preview_document(quick.preview, each) == preview_document(read, each), (wanted, each)
-        exported = quick_exportable(settings, name, wanted)
-        assert exported is not None
-        letters = (each for each in dead_letters(settings, Ledger(settings), no_progress) if each.letter.group == name)
-        assert exported == exportable(meant(letters, wanted, settings, Path()), now_ms()), wanted
+            listed, exported = _expected(settings, each, wanted)
+            with previewed(settings, each, wanted) as (index, chosen):
+                found = {
+                    f"{topic}-{number}@{at}" for (topic, number), its in _listed(index, chosen).items() for at in its
+                }
+                assert found == listed, (wanted, each)
+                assert chosen.total == len(listed)
+                assert exportable(index, wanted, now_ms()).total == len(exported)
     everything = dlq_json(group, "redrive", "--dry-run")
     assert (everything["parking"], everything["refused"], everything["expired"]) == (1, 1, 1)
 
     lines = [json.loads(line) for line in dlq(group, "export").out.splitlines()]
+    assert {line["id"]: line["state"] for line in lines} == _expected(settings, options[0], Selection())[1]
     said = dlq_json(group, "export", "--dry-run")
     assert (said["letters"], said["expired"]) == (len(lines), 1)
     states = Counter(each["state"] for each in said["kinds"] for _ in range(each["letters"]))
@@ -95,31 +114,27 @@ def test_both_say_the_same(group: Group) -> None:
     assert "there is no topic another.dlq.jobs" in of_another["message"]
 
     for _ in range(2):
-        quick_purge = quick_removable(settings)
-        assert quick_purge is not None
-        read_purge = removable(settings, Ledger(settings), no_progress)
-        assert removable_document(quick_purge, {}) == removable_document(read_purge, {})
-        assert dlq_json(group, "purge", "--yes")["removed"] == removable_document(read_purge, {})["removed"]
+        said = dlq_json(group, "purge", "--dry-run")
+        assert dlq_json(group, "purge", "--yes")["removed"] == said["removed"]
 
 
-def test_without_an_index(group: Group) -> None:
-    """One that cannot answer, or that cannot be written: all letters are read."""
+def test_without_a_kept_index(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    """One that lacks what is asked for, or cannot be written: all letters are read, into a temporary one."""
     group.prepare()
     dead_letter(group, range(4))
-    by_key = selection(keys=["k3"])
     (group.folder / "index").write_text("no folder", encoding="utf-8")
-    assert quick_preview(settings_of(group), by_key, JobOptions(group=group.name)) is None
     done = dlq(group, "redrive", "--dry-run", "--key", "k3")
     assert (done.code, f"1 dead letters to {group.ready}" in done.out) == (0, True)
-    assert "without an index all dead letters are read" in done.err
+    assert "without an index all dead letters are read" in caplog.text
     assert dlq(group, "purge", "--dry-run").code == 0
     assert "4 dead letters to export\ndry run" in dlq(group, "export", "--dry-run").out
 
     (group.folder / "index").unlink()
     group.configure(deadLetters={"index": {"path": str(group.folder / "index"), "values": False}})
-    assert quick_preview(settings_of(group), by_key, JobOptions(group=group.name)) is None
     assert dlq_json(group, "redrive", "--dry-run", "--key", "k3")["letters"] == 1
     assert dlq_json(group, "export", "--dry-run", "--key", "k3")["letters"] == 1
+    assert dlq_json(group, "redrive", "--yes", "--key", "k3")["sent"] == 1
+    assert not list((group.folder / "index").rglob("letters-*"))
 
 
 def test_another_folder(group: Group, tmp_path: Path) -> None:
@@ -138,7 +153,7 @@ def test_another_folder(group: Group, tmp_path: Path) -> None:
 
 
 def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job has what was shown, without letters that died since; if it cannot be that, it is shown again."""
+    """The job has what was shown, without letters that died since, or that another job has claimed since."""
     group.prepare()
     dead_letter(group, range(6))
     asked: list[str] = []
@@ -164,5 +179,7 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
     assert redrive(first, lambda: dead_letter(group, [6, 7])) == 1
     assert sent(group) == exactly([0, 3])
     others = ["--id", f"{group.dead_letters}-1@0"]
-    assert redrive(Selection(), lambda: dlq_json(group, "discard", "--yes", *others)) == 2
+    assert redrive(Selection(), lambda: dlq_json(group, "discard", "--yes", *others)) == 1
     assert sent(group) == exactly([0, 2, 3, 4, 5, 6, 7])
+    last = dlq_json(group, "jobs")["jobs"][-1]
+    assert (last["letters"], last["inOtherJobs"]) == (5, 1)
