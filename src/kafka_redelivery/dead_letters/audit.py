@@ -14,9 +14,8 @@ from typing import Any
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import open_dlq_writer
+from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
 from kafka_redelivery.dead_letters.ledger import redrive_topics
-from kafka_redelivery.dead_letters.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds

@@ -9,7 +9,7 @@ of records.
 from __future__ import annotations
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.rules import letter_topics
+from kafka_redelivery.dead_letters.copies import letter_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.calls import AdminCalls

@@ -7,30 +7,35 @@ import secrets
 import socket
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.checksum import checksum
+from kafka_redelivery.dead_letters.copies import refuse_options, targets_of
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.refusal import refusal
-from kafka_redelivery.dead_letters.rules import refuse_options, targets_of
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
-from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, job_records
+from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, checksum, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError, grant
+from kafka_redelivery.transport.errors import (
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+    grant,
+)
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _ATTEMPTS = 3
@@ -293,6 +298,22 @@ def open_dlq_writer(settings: Settings, group: str, name: str) -> TransactionalW
         TransportError: Kafka does not answer or denies it.
     """
     return TransactionalWriter(producer_config(settings.kafka, transactional_id=f"{group}.dlq.{name}"), None)
+
+
+def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:
+    """Return which topic cannot be written, why, and what to do about a cause outside the record.
+
+    Args:
+        refused: a record that Kafka refuses.
+        records: those of the write.
+    """
+    topic = records[refused.index].topic
+    fix = ""
+    if refused.cause is RefusalCause.FORBIDDEN:
+        fix = grant(f"Write on topic {topic}")
+    elif refused.cause is RefusalCause.CLOCK:
+        fix = "; correct the clock of this machine"
+    return f"{topic} cannot be written: {refused.reason}{fix}"
 
 
 def author() -> str:

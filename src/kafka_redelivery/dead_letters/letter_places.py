@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.rules import letter_topics
+from kafka_redelivery.dead_letters.copies import letter_topics
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets

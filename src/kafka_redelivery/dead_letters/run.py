@@ -13,21 +13,18 @@ from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
-from kafka_redelivery.dead_letters.checksum import checksum
 from kafka_redelivery.dead_letters.chunking import Chunk, chunk_size, chunks
-from kafka_redelivery.dead_letters.creation import append_jobs, author, open_dlq_writer
+from kafka_redelivery.dead_letters.copies import copies
+from kafka_redelivery.dead_letters.creation import append_jobs, author, open_dlq_writer, refusal
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.job_reading import read_edited
-from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.ledger import Ledger, read_edited
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
-from kafka_redelivery.dead_letters.refusal import refusal
-from kafka_redelivery.dead_letters.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, SliceProgress, progress_record
-from kafka_redelivery.topology.redrive.job import Job, cancel_record
+from kafka_redelivery.topology.redrive.job import Job, cancel_record, checksum
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import read_mark
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark

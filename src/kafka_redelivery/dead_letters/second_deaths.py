@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from kafka_redelivery.dead_letters.checksum import checksum
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
-from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId
+from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId, checksum
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import read_mark

@@ -29,6 +29,7 @@ from platformdirs import user_cache_path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.dead_letters.copies import refuse_group
 from kafka_redelivery.dead_letters.decoding import texts_of
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.refresh import Refresh
@@ -38,7 +39,6 @@ from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.index.view import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
-from kafka_redelivery.dead_letters.rules import refuse_group
 from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.dead_letters.time_limit import time_limit

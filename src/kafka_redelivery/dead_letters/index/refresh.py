@@ -14,15 +14,14 @@ import duckdb
 from arro3.core import Table
 
 from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.dead_letters.copies import letter_topics
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import Basis, Facts, IndexFolder, Manifest, Slot
 from kafka_redelivery.dead_letters.index.rows import SCHEMA, RowMaker, answered, table_of
 from kafka_redelivery.dead_letters.index.store import Store, is_readable
-from kafka_redelivery.dead_letters.job_reading import LeftOut, read_jobs
-from kafka_redelivery.dead_letters.ledger import redrive_topics, refuse_missing
+from kafka_redelivery.dead_letters.ledger import LeftOut, read_jobs, redrive_topics, refuse_missing
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
 from kafka_redelivery.dead_letters.reading import ReportProgress
-from kafka_redelivery.dead_letters.rules import letter_topics
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings

@@ -70,6 +70,11 @@ EDIT_PART_BYTES = 2**19
 """Bytes of an edited value in one record; in base64 they fit into a record of 1 MB, the default limit of Kafka."""
 
 
+def checksum(value: bytes) -> str:
+    """Return the SHA-256 of a value in hex digits."""
+    return hashlib.sha256(value).hexdigest()
+
+
 class SliceId(NamedTuple):
     """One partition of a dead-letter topic in a job."""
 
