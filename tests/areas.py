@@ -47,6 +47,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/unit/examples",
         "tests/integration/examples",
         "tests/monitoring",
+        "tests/unit/test_dashboards.py",
         "tests/scenarios/operations",
         "tests/bench",
         "tests/simulation",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
@@ -86,27 +87,20 @@ class TaskResult:
 
 
 def merge_writes(writes: Iterable[Committed]) -> Committed:
-    """Add up several writes."""
-    outcomes: Counter[object] = Counter()
-    redeliveries: Counter[object] = Counter()
-    dead_letters: Counter[object] = Counter()
-    recoveries: Counter[object] = Counter()
-    discarded: Counter[object] = Counter()
-    redriven: Counter[object] = Counter()
-    redriven_arrived: Counter[object] = Counter()
-    lateness: list[int] = []
-    seconds: list[float] = []
-    took = 0.0
+    """Add up several writes: times and counts are added, lists are joined."""
+    merged: dict[str, Any] = {
+        "seconds": 0.0,
+        "outcomes": Counter(),
+        "redeliveries": Counter(),
+        "dead_letters": Counter(),
+    }
     for write in writes:
-        outcomes.update(write.outcomes)
-        redeliveries.update(write.redeliveries)
-        dead_letters.update(write.dead_letters)
-        recoveries.update(write.recoveries)
-        discarded.update(write.discarded)
-        redriven.update(write.redriven)
-        redriven_arrived.update(write.redriven_arrived)
-        lateness += write.lateness_ms
-        seconds += write.handler_seconds
-        took += write.seconds
-    counters = (recoveries, discarded, redriven, redriven_arrived)
-    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, *counters)  # type: ignore[arg-type]
+        for each in fields(write):
+            value = getattr(write, each.name)
+            if isinstance(value, Mapping):
+                merged.setdefault(each.name, Counter()).update(value)
+            elif isinstance(value, Sequence):
+                merged.setdefault(each.name, []).extend(value)
+            else:
+                merged[each.name] += value
+    return Committed(**merged)

@@ -284,6 +284,9 @@ class TestValues:
         found = empty()
         found.begin_at_zero(["orders"])
         values = samples(found)
+        begun = {name for name, topic, *_ in (each for each in values if len(each) > 1) if topic == "orders"}
+        labelled = {f"{each.name}_total" for each in CATALOGUE if each.kind is Kind.COUNTER and "topic" in each.labels}
+        assert labelled <= begun, "see begin_at_zero"
         for reason in Reason:
             assert values["redelivery_discarded_total", "orders", reason] == 0
             assert values.get(("redelivery_dead_letters_total", "orders", reason)) == (

@@ -1,5 +1,7 @@
 """The writes that a task reports to the driver."""
 
+from dataclasses import fields
+
 from kafka_redelivery.consumers.telemetry.observers import Committed, OutcomeLabel
 from kafka_redelivery.pipeline.task.contract import merge_writes
 from kafka_redelivery.topology.policy.decision import AckType
@@ -20,6 +22,8 @@ def test_writes_are_added_up() -> None:
         redriven_arrived={"t": 3},
     )
 
+    empty = [each.name for each in fields(Committed) if not getattr(write, each.name)]
+    assert not empty, "a value for each field, so that none is left out"
     assert merge_writes([write]) == write
     assert merge_writes([write, write]) == Committed(
         seconds=1.0,
