@@ -13,10 +13,9 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
 
 from kafka_redelivery.serdes.avro_branches import BranchError, Branches, with_names
-from kafka_redelivery.serdes.avro_json import FormError, Source, form_of
-from kafka_redelivery.serdes.avro_scanners import ShapeError
+from kafka_redelivery.serdes.avro_json import AvroJson, FormError
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
-from kafka_redelivery.serdes.avro_shape import Shape
+from kafka_redelivery.serdes.avro_shape import Shape, ShapeError
 from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
@@ -199,7 +198,7 @@ class WrittenAvro:
         self.schema_id = schema_id
         self.schema_name = schema.name
         self._shape = schema.shape
-        self._form = form_of(_parsed(schema))
+        self._json = AvroJson(_parsed(schema))
 
     def as_json(self, data: bytes) -> Any:  # noqa: ANN401 - any JSON
         """Return the value of a record.
@@ -209,7 +208,7 @@ class WrittenAvro:
         """
         try:
             self._shape.check(data, _HEADER.size)
-            return self._form.read(Source(data, _HEADER.size))
+            return self._json.read(_after_header(data))
         except ShapeError as error:
             raise DecodeError(AvroCodec.name, error.code, error.reason, self.schema_id) from error
         except UnicodeDecodeError as error:
@@ -221,16 +220,17 @@ class WrittenAvro:
         Raises:
             EncodeError: it is not a value of the schema; the error names the place.
         """
-        target = bytearray(_HEADER.pack(_MAGIC, self.schema_id))
+        stream = BytesIO()
+        stream.write(_HEADER.pack(_MAGIC, self.schema_id))
         try:
-            self._form.write(value, target, "$")
-            self._shape.check(bytes(target), _HEADER.size)
+            self._json.write(value, stream)
+            self._shape.check(stream.getvalue(), _HEADER.size)
         except (FormError, ShapeError) as error:
             reason = error.reason if isinstance(error, ShapeError) else str(error)
             raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, reason, self.schema_id) from error
         except RecursionError as error:
             raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, "nested too deep", self.schema_id) from error
-        return bytes(target)
+        return stream.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +247,7 @@ class _Reading:
     """Whether the fields of a record in a union may not tell its branch."""
 
     def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the type depends on the schema
-        stream = BytesIO(data)  # shares the bytes; a slice would copy them
-        stream.seek(_HEADER.size)
+        stream = _after_header(data)
         if self.names_records:
             return with_names(schemaless_reader(stream, self.writer, None, return_record_name=True))
         value = schemaless_reader(stream, self.writer, self.reader)
@@ -281,6 +280,12 @@ class _Writing:
 def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
     parsed = _parsed(schema)
     return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), parsed, schema.shape, Branches(parsed))
+
+
+def _after_header(data: bytes) -> BytesIO:
+    stream = BytesIO(data)  # shares the bytes; a slice would copy them
+    stream.seek(_HEADER.size)
+    return stream
 
 
 def _parsed(schema: AvroSchema) -> Schema:

@@ -7,7 +7,11 @@ line again. Avro is edited as JSON, see :mod:`serdes.avro_json`, and written wit
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NoReturn, Protocol
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import Any, NoReturn
 
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
@@ -15,24 +19,17 @@ from kafka_redelivery.serdes.errors import DecodeError, EncodeCode, EncodeError,
 from kafka_redelivery.serdes.json_text import indented, one_line, style_of, tokens_of
 from kafka_redelivery.topology.printable import printable_json
 
-_SHOWN: Final = 8
-"""Bytes of either value that an error shows."""
 
-
-class Editable(Protocol):
+@dataclass(frozen=True, slots=True)
+class Editable:
     """A value as text."""
 
     text: str
     suffix: str
     """The suffix of a file with the text."""
 
-    def encode(self, text: str) -> bytes:
-        """Return the bytes of an edited text.
-
-        Raises:
-            EncodeError: it is not a value of the format.
-        """
-        ...
+    encode: Callable[[str], bytes]
+    """Returns the bytes of an edited text. Raises ``EncodeError`` if it is not a value of the format."""
 
 
 def editable(codec: Codec, data: bytes) -> Editable:
@@ -48,69 +45,54 @@ def editable(codec: Codec, data: bytes) -> Editable:
         SchemaSourceUnavailable: its schema cannot be looked up at present.
     """
     if isinstance(codec, AvroCodec):
-        return _Avro(codec, data)
+        return _avro(codec, data)
     text: str = StringCodec().decode(data) or ""
-    return _Json(text) if isinstance(codec, JsonCodec) else _Text(text)
+    return _json(codec, text) if isinstance(codec, JsonCodec) else Editable(text, ".txt", _utf8)
 
 
-class _Text:
-    suffix = ".txt"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def encode(self, text: str) -> bytes:
-        return StringCodec().encode(text) or b""
+def _utf8(text: str) -> bytes:
+    return StringCodec().encode(text) or b""
 
 
-class _Json:
-    suffix = ".json"
-
-    def __init__(self, text: str) -> None:
-        self._style = style_of(text) if _is_json(text) else None
-        self.text = text if self._style is None else indented(text)
-
-    def encode(self, text: str) -> bytes:
-        data = StringCodec().encode(text) or b""
+def _json(codec: JsonCodec, text: str) -> Editable:
+    def encode(edited: str) -> bytes:
+        data = _utf8(edited)
         try:
-            JsonCodec().decode(data)
+            codec.decode(data)
         except DecodeError as error:
             raise EncodeError(error.codec, EncodeCode.NOT_JSON, error.reason) from None
-        return data if self._style is None else one_line(tokens_of(text), self._style).encode()
+        return data if style is None else one_line(tokens_of(edited), style).encode()
 
-
-def _is_json(text: str) -> bool:
+    style = None
     try:
-        JsonCodec().decode(text.encode())
-    except DecodeError:
-        return False
-    return True
+        encode(text)
+        style = style_of(text)
+    except EncodeError:
+        pass
+    return Editable(text if style is None else indented(text), ".json", encode)
 
 
-class _Avro:
-    suffix = ".json"
+def _avro(codec: AvroCodec, data: bytes) -> Editable:
+    written = codec.written(data)
 
-    def __init__(self, codec: AvroCodec, data: bytes) -> None:
-        self._codec, self._written = codec, codec.written(data)
-        value = self._written.as_json(data)
-        self.text = printable_json(json.dumps(value, indent=2, ensure_ascii=False))
-        again = self._written.from_json(value)
-        if again != data:
-            raise NotIdenticalError(codec.name, _difference(data, again))
-
-    def encode(self, text: str) -> bytes:
+    def encode(edited: str) -> bytes:
         try:
-            value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
-        except RecursionError:
-            raise EncodeError(self._codec.name, EncodeCode.NOT_JSON, "nested too deep to read") from None
-        except ValueError as error:
-            raise EncodeError(self._codec.name, EncodeCode.NOT_JSON, str(error)) from None
-        data = self._written.from_json(value)
+            found = json.loads(edited, parse_constant=_no_constant, object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else "nested too deep to read"
+            raise EncodeError(codec.name, EncodeCode.NOT_JSON, reason) from None
+        changed = written.from_json(found)
         try:
-            self._codec.decode(data)  # resolved into the reader's schema, as the worker does it
+            codec.decode(changed)  # resolved into the reader's schema, as the worker does it
         except DecodeError as error:
             raise EncodeError(error.codec, EncodeCode.AVRO_MISMATCH, error.reason, error.schema_id) from None
-        return data
+        return changed
+
+    value = written.as_json(data)
+    again = written.from_json(value)
+    if again != data:
+        raise NotIdenticalError(codec.name, _difference(data, again))
+    return Editable(printable_json(json.dumps(value, indent=2, ensure_ascii=False)), ".json", encode)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -120,15 +102,14 @@ def _no_constant(name: str) -> NoReturn:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{name!r} is given twice")
     return found
 
 
 def _difference(original: bytes, again: bytes) -> str:
-    at = next((n for n, (old, new) in enumerate(zip(original, again, strict=False)) if old != new), None)
-    at = min(len(original), len(again)) if at is None else at
-    old, new = (data[at : at + _SHOWN].hex(" ") or "the end" for data in (original, again))
+    at = len(commonprefix([original, again]))
+    old, new = (data[at : at + 8].hex(" ") or "the end" for data in (original, again))
     return (
         f"{len(original)} bytes would become {len(again)}, and differ from byte {at} on: {old} would become {new}; its "
         "writer has encoded an array, a map or a number in another way"
