@@ -196,7 +196,6 @@ class WrittenAvro:
 
     def __init__(self, schema_id: int, schema: AvroSchema) -> None:
         self.schema_id = schema_id
-        self.schema_name = schema.name
         self._shape = schema.shape
         self._json = AvroJson(_parsed(schema))
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from io import BytesIO
+from math import inf, isfinite
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
@@ -32,20 +33,20 @@ _LOGICAL: Final = "redelivery-logical"
 """The attribute with the original type and logical type, such as ``long-timestamp-millis``."""
 
 _KEPT: Final = {"type", "name", "symbols", "size", "precision", "scale"}
-_BITS: Final = {"int": 32, "long": 64}
-_FORMATS: Final = {"float": "<f", "double": "<d"}
+_NUMBERS: Final = {"int": "<i", "long": "<q", "float": "<f", "double": "<d"}
+"""How :mod:`struct` names the numbers of the same range."""
+
 _FORMS: Final[dict[str, tuple[set[type], str]]] = {
     "null": ({NoneType}, "null"),
     "boolean": ({bool}, "true or false"),
     "string": ({str}, "text"),
     "array": ({list}, "an array"),
-    "enum": ({str}, "text"),
-    **dict.fromkeys(_BITS, ({int}, "a number without fraction")),
-    **dict.fromkeys(_FORMATS, ({int, float}, "a number")),
+    **dict.fromkeys(("int", "long"), ({int}, "a number without fraction")),
+    **dict.fromkeys(("float", "double"), ({int, float}, "a number")),
     **dict.fromkeys(("bytes", "fixed"), ({str}, "text with one character per byte")),
     **dict.fromkeys(("map", "record", "error"), ({dict}, "an object")),
 }
-"""Of each type the classes of JSON, and what an error says that it needs."""
+"""Of each type but an enum the classes of JSON, and how an error names them."""
 
 _MOMENTS: Final[dict[str, type[date | time]]] = {
     "int-date": date,
@@ -86,8 +87,8 @@ class AvroJson:
             optional = _is_optional(schema)
             return [self._as_json(each) if optional or _name(each) == "null" else self._branch(each) for each in schema]
         if isinstance(schema, str) and schema not in _FORMS:
-            return schema  # a named type
-        whole = {"type": schema} if isinstance(schema, str) else schema
+            return schema  # a type that has been defined
+        whole: dict[str, Any] = {"type": schema} if isinstance(schema, str) else schema
         found = {each: whole[each] for each in _KEPT & whole.keys()} | {"namespace": ""}  # names are full ones
         logical = f"{whole['type']}-{whole.get('logicalType')}"
         if logical in _MOMENTS or whole["type"] in {"float", "double", "bytes", "fixed"}:
@@ -117,19 +118,21 @@ class AvroJson:
             raise FormError(f"{at}: {error}") from None
         match kind:
             case "array":
-                return [self._written(found["items"], each, f"{at}[{index}]") for index, each in enumerate(value)]
+                parts = dict.fromkeys(range(len(value)), found["items"])
             case "map":
-                fields = dict.fromkeys(value, found["values"])
+                parts = dict.fromkeys(value, found["values"])
             case "record" | "error":
-                fields = {each["name"]: each["type"] for each in found["fields"]}
+                parts = {each["name"]: each["type"] for each in found["fields"]}
+                for name in [each for each in value if each not in parts]:
+                    raise FormError(f"{at}.{name}: the schema has no such field; it has {', '.join(parts)}")
+                for name in [each for each in parts if each not in value]:
+                    raise FormError(f"{at}.{name}: is missing")
             case _:
                 return value
-        for name in [*value, *fields]:
-            if name not in fields:
-                raise FormError(f"{at}.{name}: the schema has no such field; it has {', '.join(fields)}")
-            if name not in value:
-                raise FormError(f"{at}.{name}: is missing")
-        return {name: self._written(each, value[name], f"{at}.{name}") for name, each in fields.items()}
+        written = value.copy()
+        for key, part in parts.items():  # a comprehension would need another frame at each level of a deep value
+            written[key] = self._written(part, value[key], f"{at}[{key}]" if kind == "array" else f"{at}.{key}")
+        return written
 
     def _chosen(self, union: list[_Schema], value: Any, at: str) -> tuple[str, Any]:  # noqa: ANN401 - any JSON
         """Return fastavro's name of a branch, and what it writes."""
@@ -142,8 +145,9 @@ class AvroJson:
         if type(value) is not dict or len(value) != 1 or value.keys() - named:
             needs = [f'{{"{name}": ...}}' for name in named] + ["null"] * (len(others) < len(union))
             raise FormError(f"{at}: needs {' or '.join(needs)}")
-        branch = named[next(iter(value))]
-        return branch["name"], self._written(branch, value, at)
+        ((name, inner),) = value.items()
+        branch = named[name]
+        return branch["name"], {name: self._written(branch["fields"][0]["type"], inner, f"{at}.{name}")}
 
 
 def _name(schema: _Schema) -> str:
@@ -155,32 +159,27 @@ def _is_optional(union: list[_Schema]) -> bool:
 
 
 def _leaf(schema: _Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return what fastavro writes for JSON, of whose parts nothing is known. Raises what is wrong with it."""
+    """Return what fastavro writes for JSON whose parts are not looked at. Raises what is wrong with it."""
     kind, logical = schema["type"], schema.get(_LOGICAL, "")
-    if logical in _MOMENTS and type(value) is str:
-        value = _moment_number(value, logical)
-    if kind in _FORMATS and value in ("NaN", "Infinity", "-Infinity"):
-        value = float(value)
+    if kind == "enum":
+        if value not in schema["symbols"]:
+            raise ValueError(f"{value!r} is none of {', '.join(schema['symbols'])}")
+        return value
+    if kind in _NUMBERS and logical and type(value) is str:
+        value = _number(value, logical)
     classes, needs = _FORMS[kind]
     if type(value) not in classes:
         needs = "a decimal number as text" if logical.endswith("decimal") else needs
         raise ValueError(f"needs {'text or ' if logical in _MOMENTS else ''}{needs}")
-    match kind:
-        case "int" | "long" if value >> _BITS[kind] - 1 not in {0, -1}:
-            raise ValueError(f"{value} does not fit into an Avro {kind}")
-        case "float" | "double":
-            try:
-                struct.pack(_FORMATS[kind], float(value))
-            except OverflowError:
-                raise ValueError(f"{value} does not fit into an Avro {kind}") from None
-        case "enum" if value not in schema["symbols"]:
-            raise ValueError(f"{value!r} is none of {', '.join(schema['symbols'])}")
-        case "string":
-            value.encode()
-        case "map":
-            "".join(value).encode()
-        case "bytes" | "fixed":
-            return _decimal_bytes(value, schema) if logical.endswith("decimal") else _bytes(value, schema)
+    if kind in _NUMBERS:
+        try:
+            struct.pack(_NUMBERS[kind], value)
+        except (OverflowError, struct.error):
+            raise ValueError(f"{value} does not fit into an Avro {kind}") from None
+    elif kind in {"string", "map"}:
+        "".join(value).encode()  # a lone surrogate is an error
+    elif kind in {"bytes", "fixed"}:
+        return _decimal_bytes(value, schema) if logical.endswith("decimal") else _bytes(value, schema)
     return value
 
 
@@ -213,13 +212,16 @@ def _decimal_bytes(text: str, schema: _Schema) -> bytes:
     return unscaled.to_bytes(schema.get("size") or max(unscaled, ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
-def _moment_number(text: str, logical: str) -> int:
+def _number(text: str, logical: str) -> int | float | str:
+    """Return the number that stands for a text, or the text if there is none."""
+    if logical not in _MOMENTS:
+        return float(text) if text in {"NaN", "Infinity", "-Infinity"} else text
     moment = _MOMENTS[logical].fromisoformat(text)
     has_zone = getattr(moment, "tzinfo", None) is not None
     if has_zone != logical.startswith("long-timestamp"):
-        raise ValueError(f"{text!r} needs no zone; leave it out" if has_zone else f"{text!r} has no zone; end it with Z")
+        raise ValueError(f"{text!r} {'needs no zone; leave it out' if has_zone else 'has no zone; end it with Z'}")
     number: int = LOGICAL_WRITERS[logical](moment, {})
-    if LOGICAL_READERS[logical](number) != moment:
+    if LOGICAL_READERS[logical](number, {}, None) != moment:
         raise ValueError(f"{text!r} is finer than a millisecond")
     return number
 
@@ -227,7 +229,7 @@ def _moment_number(text: str, logical: str) -> int:
 def _moment_as_json(number: int, schema: _Schema, _reader: object = None) -> int | str:
     logical = schema[_LOGICAL]
     with suppress(ValueError, OverflowError):
-        moment = LOGICAL_READERS[logical](number)
+        moment = LOGICAL_READERS[logical](number, {}, None)
         if LOGICAL_WRITERS[logical](moment, {}) == number:  # fastavro reads -1 ms as the time 00:00:00.999
             unit = "milliseconds" if logical.endswith("millis") else "microseconds"
             text: str = moment.isoformat() if logical == "int-date" else moment.isoformat(timespec=unit)
@@ -236,9 +238,7 @@ def _moment_as_json(number: int, schema: _Schema, _reader: object = None) -> int
 
 
 def _real_as_json(number: float, _schema: _Schema, _reader: object = None) -> float | str:
-    if number - number == 0:
-        return number
-    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124 - NaN
+    return number if isfinite(number) else {inf: "Infinity", -inf: "-Infinity"}.get(number, "NaN")
 
 
 def _bytes_as_json(data: bytes, schema: _Schema, _reader: object = None) -> str | dict[str, str]:
@@ -251,8 +251,8 @@ def _bytes_as_json(data: bytes, schema: _Schema, _reader: object = None) -> str 
 
 LOGICAL_READERS.update(
     {
-        **{f"{kind}-{_JSON}": _moment_as_json for kind in _BITS},
-        **{f"{kind}-{_JSON}": _real_as_json for kind in _FORMATS},
-        **{f"{kind}-{_JSON}": _bytes_as_json for kind in ("bytes", "fixed")},
+        **dict.fromkeys((f"int-{_JSON}", f"long-{_JSON}"), _moment_as_json),
+        **dict.fromkeys((f"float-{_JSON}", f"double-{_JSON}"), _real_as_json),
+        **dict.fromkeys((f"bytes-{_JSON}", f"fixed-{_JSON}"), _bytes_as_json),
     }
 )

@@ -108,7 +108,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _difference(original: bytes, again: bytes) -> str:
-    at = len(commonprefix([original, again]))
+    at = len(commonprefix([original, again]))  # noqa: RUF071 - of bytes, not of paths
     old, new = (data[at : at + 8].hex(" ") or "the end" for data in (original, again))
     return (
         f"{len(original)} bytes would become {len(again)}, and differ from byte {at} on: {old} would become {new}; its "

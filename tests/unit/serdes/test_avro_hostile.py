@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.serdes.avro import AvroCodec
-from kafka_redelivery.serdes.avro_shape import MAX_DEPTH, MAX_EMPTY_ITEMS
 from kafka_redelivery.serdes.avro_schema import JsonSchema, schema_of
+from kafka_redelivery.serdes.avro_shape import MAX_DEPTH, MAX_EMPTY_ITEMS
 from kafka_redelivery.serdes.errors import DecodeCode, DecodeError
 from kafka_redelivery.serdes.schemas import LocalSchemas
 
