@@ -7,11 +7,14 @@ direction of writing around, and line breaks that forge lines of a log.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Final
 
 LATEST_MS: Final = 253_402_300_799_000
 """The last second of the year 9999 (epoch ms), the latest time that can be shown."""
+
+_UNUSUAL: Final = re.compile(r"[^\n -~]")
 
 
 def printable(text: str) -> str:
@@ -36,9 +39,7 @@ def printable_json(text: str) -> str:
 
     Line feeds, which JSON has between values only, stay.
     """
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+    return _UNUSUAL.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 
 def printable_time(epoch_ms: int) -> str:
