@@ -13,7 +13,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
 
 from kafka_redelivery.serdes.avro_branches import BranchError, Branches, with_names
-from kafka_redelivery.serdes.avro_json import AvroJson, FormError
+from kafka_redelivery.serdes.avro_json import AvroJson
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
 from kafka_redelivery.serdes.avro_shape import Shape, ShapeError
 from kafka_redelivery.serdes.errors import (
@@ -224,9 +224,8 @@ class WrittenAvro:
         try:
             self._json.write(value, stream)
             self._shape.check(stream.getvalue(), _HEADER.size)
-        except (FormError, ShapeError) as error:
-            reason = error.reason if isinstance(error, ShapeError) else str(error)
-            raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, reason, self.schema_id) from error
+        except ShapeError as error:
+            raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, error.reason, self.schema_id) from error
         except RecursionError as error:
             raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, "nested too deep", self.schema_id) from error
         return stream.getvalue()

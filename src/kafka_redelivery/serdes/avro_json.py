@@ -23,6 +23,8 @@ from fastavro.logical_readers import LOGICAL_READERS
 from fastavro.logical_writers import LOGICAL_WRITERS
 from fastavro.types import NamedSchemas
 
+from kafka_redelivery.serdes.avro_shape import ShapeError
+
 _Schema: TypeAlias = Any
 """As ``fastavro.parse_schema`` returns it: a dict, a list or a str."""
 
@@ -33,6 +35,8 @@ _LOGICAL: Final = "redelivery-logical"
 """The attribute with the original type and logical type, such as ``long-timestamp-millis``."""
 
 _KEPT: Final = {"type", "name", "symbols", "size", "precision", "scale"}
+"""What is kept of a schema as it is; fastavro's mark that it has been parsed is not."""
+
 _NUMBERS: Final = {"int": "<i", "long": "<q", "float": "<f", "double": "<d"}
 """How :mod:`struct` names the numbers of the same range."""
 
@@ -56,10 +60,6 @@ _MOMENTS: Final[dict[str, type[date | time]]] = {
 }
 
 
-class FormError(ValueError):
-    """JSON is not a value of the schema; the text begins with the place, such as ``$.lines[2].amount``."""
-
-
 class AvroJson:
     """The values of one schema as JSON."""
 
@@ -77,7 +77,7 @@ class AvroJson:
         """Write a value.
 
         Raises:
-            FormError: it is none of the schema.
+            ShapeError: it is none of the schema; the reason begins with the place, such as ``$.lines[2].amount``.
         """
         schemaless_writer(stream, self._schema, self._written(self._schema, value, "$"))
 
@@ -113,9 +113,10 @@ class AvroJson:
         if logical.endswith("decimal") and type(value) is dict and value.keys() == {"bytes"}:
             return self._written({**found, _LOGICAL: ""}, value["bytes"], f"{at}.bytes")
         try:
-            value = _leaf(found, value)
+            value = _checked(found, value)
         except (ValueError, OverflowError) as error:
-            raise FormError(f"{at}: {error}") from None
+            raise ShapeError(f"{at}: {error}") from None
+        parts: dict[Any, _Schema]
         match kind:
             case "array":
                 parts = dict.fromkeys(range(len(value)), found["items"])
@@ -124,9 +125,9 @@ class AvroJson:
             case "record" | "error":
                 parts = {each["name"]: each["type"] for each in found["fields"]}
                 for name in [each for each in value if each not in parts]:
-                    raise FormError(f"{at}.{name}: the schema has no such field; it has {', '.join(parts)}")
+                    raise ShapeError(f"{at}.{name}: the schema has no such field; it has {', '.join(parts)}")
                 for name in [each for each in parts if each not in value]:
-                    raise FormError(f"{at}.{name}: is missing")
+                    raise ShapeError(f"{at}.{name}: is missing")
             case _:
                 return value
         written = value.copy()
@@ -144,7 +145,7 @@ class AvroJson:
         named = {each["fields"][0]["name"]: each for each in others}
         if type(value) is not dict or len(value) != 1 or value.keys() - named:
             needs = [f'{{"{name}": ...}}' for name in named] + ["null"] * (len(others) < len(union))
-            raise FormError(f"{at}: needs {' or '.join(needs)}")
+            raise ShapeError(f"{at}: needs {' or '.join(needs)}")
         ((name, inner),) = value.items()
         branch = named[name]
         return branch["name"], {name: self._written(branch["fields"][0]["type"], inner, f"{at}.{name}")}
@@ -158,8 +159,8 @@ def _is_optional(union: list[_Schema]) -> bool:
     return len(union) == 2 and "null" in map(_name, union)  # noqa: PLR2004 - null and another type
 
 
-def _leaf(schema: _Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return what fastavro writes for JSON whose parts are not looked at. Raises what is wrong with it."""
+def _checked(schema: _Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return what fastavro writes for JSON, whose parts are not checked. Raises what is wrong with it."""
     kind, logical = schema["type"], schema.get(_LOGICAL, "")
     if kind == "enum":
         if value not in schema["symbols"]:
