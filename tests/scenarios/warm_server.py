@@ -30,7 +30,6 @@ _NOT_LOADED: Final = (
     "kafka_redelivery.cli.console",
     "kafka_redelivery.cli.views.audit",
     "kafka_redelivery.cli.views.dlq_summary",
-    "kafka_redelivery.cli.views.dlq_watch",
     "kafka_redelivery.dead_letters.index",
 )
 """What imports Spark or DuckDB. Spark's libraries start threads, and a process with threads must not fork. DuckDB

@@ -70,8 +70,8 @@ def _printed(command: str, environment: Mapping[str, str | None]) -> str:
 
 def _watch(group: Group) -> None:
     """Follow the dead letters in a process until one more is shown."""
-    command = [*COMMAND, "--debug", "dlq", "watch", "--json", "--every", "200ms", "--config", str(group.file)]
-    process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
+    command = [*COMMAND, "--debug", "dlq", "summary", "--json", "--every", "200ms", "--config", str(group.file)]
+    process = Process("summary", command, os.environ, group.folder / "summary.log", warm=True)
     group.processes.append(process)
     until(lambda: '"letters"' in process.log, "it shows what is there")
     before = len(process.log)

@@ -191,12 +191,12 @@ def test_an_outcome_that_cannot_be_read(group: Group) -> None:
     assert dlq_json(group, "purge", "--yes")["removed"] == 1
 
 
-def test_watch_goes_on(group: Group) -> None:
+def test_a_summary_that_follows_goes_on(group: Group) -> None:
     """A record that cannot be read does not end it, and is reported once."""
     group.prepare()
     dead_letter(group, range(4))
-    command = [*COMMAND, "dlq", "watch", "--json", "--by", "state", "--every", "200ms", "--config", str(group.file)]
-    process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
+    command = [*COMMAND, "dlq", "summary", "--json", "--by", "state", "--every", "200ms", "--config", str(group.file)]
+    process = Process("summary", command, os.environ, group.folder / "summary.log", warm=True)
     group.processes.append(process)
     until(lambda: '"letters":4' in process.log.replace(" ", ""), "it shows what is there")
     _write(group, "jobs", [StoredRecord(b"x", b'{"version":1}')])

@@ -8,11 +8,9 @@ from kafka_redelivery.cli.commands.dlq_export import export
 from kafka_redelivery.cli.commands.dlq_import import import_letters
 from kafka_redelivery.cli.commands.dlq_show import show
 from kafka_redelivery.cli.commands.dlq_summary import summary
-from kafka_redelivery.cli.commands.dlq_watch import watch
 
 app.command()(show)
 app.command()(edit)
 app.command()(export)
 app.command(name="import")(import_letters)
 app.command()(summary)
-app.command()(watch)

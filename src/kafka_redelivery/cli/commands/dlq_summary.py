@@ -1,24 +1,31 @@
-"""`redelivery dlq summary`: which kinds of dead letters there are."""
+"""`redelivery dlq summary`: which kinds of dead letters there are, once or again and again."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
-from kafka_redelivery.cli.output import print_json, print_table, stdout
+from kafka_redelivery.cli.commands.signals import stop_event
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
+from kafka_redelivery.cli.output import stdout
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 
-Columns = Annotated[
-    list[By] | None,
-    typer.Option("--by", help="Group by this; repeatable. Default: origin, reason and fingerprint."),
-]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Print this many kinds at most.")]
+if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.index.index import Index
+    from kafka_redelivery.dead_letters.index.summary import Summary
+
+_LEAST_S: Final = 0.1
+"""Between two looks."""
+
+
+class _StoppedError(Exception):
+    """A signal ends the command while it reads."""
 
 
 @selecting
@@ -28,23 +35,63 @@ def summary(
     *,
     wanted: Selection,
     of_group: OfGroup = None,
-    by: Columns = None,
-    limit: Limit = 50,
+    by: Annotated[
+        list[By] | None,
+        typer.Option("--by", help="Group by this; repeatable. Default: origin, reason and fingerprint."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Print this many kinds at most.")] = 50,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="DURATION", help="Look again after this time (at least 100ms), until Ctrl-C."),
+    ] = None,
     index: IndexFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Summarise dead letters by kind of failure: how many, since when, the trend, and how many recovered when sent."""
-    from kafka_redelivery.cli.views.dlq import left_out
-    from kafka_redelivery.cli.views.dlq_summary import summary_document, summary_table
+    """Summarise dead letters by kind of failure: how many, since when, the trend, and how many recovered when sent.
 
+    With --every it follows them live and shows how many were added to each kind since it began. With --json, or without
+    a terminal, it then prints a line for each change.
+    """
+    from kafka_redelivery.cli.views.dlq_summary import following, print_summary
+
+    every_s = None if every is None else duration(every, "--every").total_seconds()
+    if every_s is not None and every_s < _LEAST_S:
+        raise typer.BadParameter(f"{every} is too short; write 100ms or more", param_hint="--every")
     settings = load_quietly(config, overrides)
     columns = tuple(dict.fromkeys(by or DEFAULT_BY))
-    with refreshed_index(settings, of_group or settings.group, index, wanted, config.absolute().parent) as opened:
-        found = opened.summary(columns, opened.condition(wanted))
-    if as_json:
-        print_json({"ok": True, **summary_document(found, limit)})
-        return
-    if found.rows:
-        print_table(stdout(), summary_table(found, columns, limit))
-    more = f"; {len(found.rows) - limit} more kinds (--limit)" if len(found.rows) > limit else ""
-    stdout().print(f"{found.letters} dead letters{left_out(found.expired, found.others, found.unreadable)}{more}")
+    # What the index does not keep would be read from all letters at each look.
+    read = wanted if every_s is None else None
+    with refreshed_index(settings, of_group or settings.group, index, read, config.absolute().parent) as opened:
+
+        def ask() -> Summary:
+            return opened.summary(columns, opened.condition(wanted))
+
+        if every_s is None:
+            print_summary(stdout(), ask(), columns, limit, as_json=as_json)
+            return
+        with following(stdout(), columns, limit, as_json=as_json) as show:
+            _follow(opened, every_s, ask, show)
+
+
+def _follow(index: Index, every_s: float, ask: Callable[[], Summary], show: Callable[[Summary, str], None]) -> None:
+    """Show what the index says until a signal ends it. While Kafka is away, what was known stays, with the reason."""
+    from kafka_redelivery.transport.errors import TransportError
+
+    with stop_event() as stop:
+
+        def check(*_done_and_total: int) -> None:
+            if stop.is_set():
+                raise _StoppedError
+
+        found, problem = ask(), ""
+        while True:
+            show(found, problem)
+            if stop.wait(every_s):
+                return
+            try:
+                index.refresh(check, settled=False, waiting=check)
+                found, problem = ask(), ""
+            except TransportError as error:
+                problem = str(error)
+            except _StoppedError:
+                return

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from kafka_redelivery.cli.output import print_json, print_table
+from kafka_redelivery.cli.views.dlq import left_out
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from kafka_redelivery.dead_letters.index.summary import Summary, SummaryRow
 from kafka_redelivery.dead_letters.summary_columns import By
-from kafka_redelivery.topology.printable import printable_time
+from kafka_redelivery.topology.printable import printable, printable_time
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
@@ -38,9 +44,59 @@ def row_document(row: LetterRow) -> dict[str, Any]:
     }
 
 
-def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
-    """Return a summary as plain data for JSON, with the most frequent kinds."""
+def print_summary(console: Console, summary: Summary, by: Sequence[By], limit: int, *, as_json: bool) -> None:
+    """Print a row for each kind, the most frequent first, then the total."""
+    if as_json:
+        print_json(_document(summary, limit))
+        return
+    if summary.rows:
+        print_table(console, _table(summary, by, limit))
+    console.print(_total(summary, limit))
+
+
+@contextmanager
+def following(
+    console: Console, by: Sequence[By], limit: int, *, as_json: bool
+) -> Iterator[Callable[[Summary, str], None]]:
+    """Yield a function that shows a summary, and the problem that keeps it from being current, if there is one.
+
+    On a terminal it replaces the table by one with what was added since the first, and leaves the last. Elsewhere it
+    prints a line if more than the time has changed.
+    """
+    before: object = None
+    first: Mapping[tuple[object, ...], int] | None = None
+
+    def show(summary: Summary, problem: str) -> None:
+        nonlocal before, first
+        line = f"{printable_time(summary.to_ms)}: {_total(summary, limit)}" + (f"; {problem}" if problem else "")
+        if live is not None:
+            if first is None:
+                first = {tuple(row.kind.values()): row.letters for row in summary.rows}
+            text = Text(printable(line), style="yellow" if problem else "")
+            live.update(Group(text, _table(summary, by, limit, first)), refresh=True)
+            return
+        kinds = [(row.kind, row.states, row.recovered) for row in summary.rows[:limit]]
+        now = kinds, summary._replace(rows=[], from_ms=0, to_ms=0), bool(problem)
+        if now != before and as_json:
+            print_json(_document(summary, limit, problem), indent=None)
+        elif now != before:
+            console.print(line)
+        before = now
+
+    on_screen = console.is_terminal and not as_json
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") if on_screen else nullcontext() as live:
+        yield show
+
+
+def _total(summary: Summary, limit: int) -> str:
+    more = f"; {len(summary.rows) - limit} more kinds (--limit)" if len(summary.rows) > limit else ""
+    return f"{summary.letters} dead letters{left_out(summary.expired, summary.others, summary.unreadable)}{more}"
+
+
+def _document(summary: Summary, limit: int, problem: str = "") -> dict[str, Any]:
     return {
+        "ok": not problem,
+        **({"problem": problem} if problem else {}),
         "letters": summary.letters,
         "expired": summary.expired,
         "ofOthers": summary.others,
@@ -66,17 +122,10 @@ def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
     }
 
 
-def summary_table(
+def _table(
     summary: Summary, by: Sequence[By], limit: int, before: Mapping[tuple[object, ...], int] | None = None
 ) -> Table:
-    """Return a row for each kind, the most frequent first.
-
-    Args:
-        summary: the kinds.
-        by: what they are grouped by.
-        limit: how many rows to return at most.
-        before: how many letters of each kind there were; adds a column with the difference.
-    """
+    """Return a row for each kind; with the numbers of letters ``before`` also a column with the difference."""
     table = Table(box=None, pad_edge=False)
     changes = [] if before is None else ["change"]
     headings = [

@@ -36,7 +36,7 @@ class AclRole(StrEnum):
     """``redelivery pipeline audit``."""
 
     VIEWER = "viewer"
-    """What only reads of ``redelivery dlq``: ``list``, ``show``, ``summary``, ``watch``, ``export`` and ``jobs``."""
+    """What only reads of ``redelivery dlq``: ``list``, ``show``, ``summary``, ``export`` and ``jobs``."""
 
     REDRIVE = "redrive"
     """``redelivery dlq``, without ``import`` and ``purge``."""

@@ -44,7 +44,7 @@ def test_an_option_has_one_placeholder() -> None:
     [
         ("pause --wait 10", "write a number and a unit"),
         ("resume --wait soon", "write a number and a unit"),
-        ("dlq watch --every 10ms", "write 100ms or more"),
+        ("dlq summary --every 10ms", "write 100ms or more"),
         ("pause", "there is no terminal to ask on; add --all for the whole group, or name a --source"),
         ("pause --json", "add --all for the whole group"),
         ("resume", "there is no terminal to ask on; add --all for the whole group, or name a --source"),

@@ -1,4 +1,4 @@
-"""`redelivery dlq watch` shows each change within seconds, and Ctrl-C ends it."""
+"""`redelivery dlq summary --every` shows each change within seconds, and Ctrl-C ends it."""
 
 import json
 import os
@@ -24,8 +24,8 @@ def test_a_line_for_each_change(group: Group) -> None:
     """New letters and changed states, and nothing in between."""
     group.prepare()
     dead_letter(group, range(4))
-    command = [*COMMAND, "dlq", "watch", "--json", "--by", "origin", "--every", "200ms", "--config", str(group.file)]
-    process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
+    command = [*COMMAND, "dlq", "summary", "--json", "--by", "origin", "--every", "200ms", "--config", str(group.file)]
+    process = Process("summary", command, os.environ, group.folder / "summary.log", warm=True)
     group.processes.append(process)
 
     def lines() -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_a_table_on_a_terminal(group: Group) -> None:
     group.prepare()
     dead_letter(group, range(3))
     ours, theirs = pty.openpty()
-    command = [sys.executable, *COMMAND, "dlq", "watch", "--every", "200ms", "--config", str(group.file)]
+    command = [sys.executable, *COMMAND, "dlq", "summary", "--every", "200ms", "--config", str(group.file)]
     shown = bytearray()
 
     def read() -> None:
