@@ -87,9 +87,10 @@ def test_a_topic_that_may_not_be_read_holds_up_no_other(group: Group, gatekeeper
     group.stop()
 
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(5)])
-    done = redelivery("sweep", "--json", file=group.file)
-    assert done.code == 1, done.err
-    first, second = sorted(json.loads(done.out)["topics"], key=lambda topic: topic["problem"] or "")
-    assert (first["topic"], first["partitions"][0]["removed"]) == (group.dead_letters, 5)
-    assert "grant the right Read on topic" in second["problem"]
+    for options in (("--json", "--dry-run"), ("--json",)):
+        done = redelivery("sweep", *options, file=group.file)
+        assert done.code == 1, done.err
+        first, second = sorted(json.loads(done.out)["topics"], key=lambda topic: topic["problem"] or "")
+        assert (first["topic"], first["partitions"][0]["removed"]) == (group.dead_letters, 5)
+        assert "grant the right Read on topic" in second["problem"]
     assert emptied(group)

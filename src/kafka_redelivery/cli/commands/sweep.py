@@ -14,10 +14,7 @@ from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from threading import Event
-
-    from kafka_redelivery.consumers.dead_letters.manual_sweep import TopicResult
+    from kafka_redelivery.consumers.dead_letters.sweep import TopicResult
     from kafka_redelivery.topology.config.settings import Settings
 
 
@@ -35,18 +32,17 @@ def sweep(
     job is not asked. Exit code 1 if Kafka refused something.
     """
     from kafka_redelivery.cli.views.sweep import print_swept, removed_letters, swept_document
-    from kafka_redelivery.consumers.dead_letters import manual_sweep
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")
     settings = load(config, overrides)
     asks = not (yes or dry_run) and can_ask(as_json=as_json)
-    swept = _read(manual_sweep.preview if dry_run or asks else manual_sweep.sweep, settings)
+    swept = _sweep(settings, dry_run=dry_run or asks)
     if asks:
         print_swept(stdout(), swept, done=False)
         if removed_letters(swept) and not _interrupted(swept):
             ask("remove them for good?")
-            swept = _read(manual_sweep.sweep, settings)
+            swept = _sweep(settings, dry_run=False)
             print_swept(stdout(), swept, done=True)
     elif as_json:
         print_json({"ok": _whole(swept), "dryRun": dry_run, **swept_document(swept)})
@@ -58,18 +54,17 @@ def sweep(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _read(
-    pass_over: Callable[[Settings, Event, Callable[[int, int], None]], list[TopicResult]], settings: Settings
-) -> list[TopicResult]:
-    """Run or preview the pass until its end or a signal, and show its progress."""
+def _sweep(settings: Settings, *, dry_run: bool) -> list[TopicResult]:
+    """Pass over the topics until the end or a signal, and show the progress."""
     from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.consumers.dead_letters.sweep import sweep_once
 
     with stop_event() as stop, progress(stderr(), "reading dead letters") as report_progress:
-        return pass_over(settings, stop, report_progress)
+        return sweep_once(settings, stop, report_progress, dry_run=dry_run)
 
 
 def _interrupted(swept: list[TopicResult]) -> bool:
-    from kafka_redelivery.consumers.dead_letters.manual_sweep import UNFINISHED
+    from kafka_redelivery.consumers.dead_letters.sweep import UNFINISHED
 
     return any(each.because == UNFINISHED for topic in swept for each in topic.partitions)
 

@@ -9,13 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
-from kafka_redelivery.consumers.dead_letters.manual_sweep import (
-    END,
-    TAKEN_OVER,
-    UNFINISHED,
-    PartitionResult,
-    TopicResult,
-)
+from kafka_redelivery.consumers.dead_letters.sweep import END, TAKEN_OVER, UNFINISHED, PartitionResult, TopicResult
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason
 from kafka_redelivery.topology.printable import printable_time
 

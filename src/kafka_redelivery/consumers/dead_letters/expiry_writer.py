@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
-from kafka_redelivery.topology.wire.expiry import Fate
 from kafka_redelivery.topology.wire.headers import expired_dead_letter_headers
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.message_headers import headers_of
@@ -46,14 +45,12 @@ class ExpiryWriter:
         self._writer = writer
         self._partition_counts: Mapping[str, int] = {}
 
-    def add(self, write: ExpiryWrite, partition: Partition, message: Message, fate: Fate, now_ms: int) -> None:
-        """Add the record for an expired dead letter, if the plan has an expiry topic for it."""
-        topic = self._plan.expiry_topic(partition.topic, fate.source)
-        if topic is None:
-            return
+    def add(self, write: ExpiryWrite, topic: str, message: Message, now_ms: int) -> None:
+        """Add the record for a dead letter that has expired and goes to this topic."""
         if not self._partition_counts:
             expiries = {each for each in self._plan.expiries.values() if each is not None}
             self._partition_counts = self._reader.partition_counts(expiries)
+        partition = Partition(message.topic(), message.partition())
         number = partition.number % self._partition_counts.get(topic, 1)
         headers = expired_dead_letter_headers(headers_of(message), now_ms)
         write.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))

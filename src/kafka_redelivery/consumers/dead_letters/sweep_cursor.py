@@ -41,21 +41,26 @@ class SweepCursor:
     their expiry topic by an earlier transaction.
     """
 
-    def __init__(self, group: str, start: int, moved_to: int) -> None:
+    def __init__(self, group: str, start: int, moved_to: int, end: int) -> None:
         """Start at the first record of the partition.
 
         Args:
             group: the consumer group whose dead letters may be removed.
             start: the log start offset of the partition.
             moved_to: the committed offset; records below it are not moved again.
+            end: the end offset of the partition, to measure the progress.
         """
         self._group = group
+        self._first, self._end = start, end
         self.start = start
         self.next_offset = start
         self.delete_to = start
         self.moved_to = max(start, moved_to)
         self.expired = 0
         """Number of records below :attr:`delete_to`."""
+
+        self.to_move = 0
+        """How many of them go to an expiry topic and had not been moved when they were read."""
 
         self.pause_reason: PauseReason | None = None
         self.resume_ms = 0
@@ -76,6 +81,16 @@ class SweepCursor:
         self._newest_removed_ms = 0
         self._refused_offset: int | None = None
         """Offset of a record that could not be moved; it stays until the sweep resumes."""
+
+    @property
+    def size(self) -> int:
+        """How many offsets the partition had at the start."""
+        return self._end - self._first
+
+    @property
+    def swept(self) -> int:
+        """How many of them are behind the cursor; all of them while it is paused."""
+        return self.size if self.pause_reason is not None else min(self.next_offset, self._end) - self._first
 
     def advance(self, message: Message, now_ms: int) -> Fate | None:
         """Look at the next record.
@@ -122,7 +137,7 @@ class SweepCursor:
 
     def mark_removed(self) -> None:
         """All records below :attr:`delete_to` have been removed."""
-        self.start, self.expired = self.delete_to, 0
+        self.start, self.expired, self.to_move = self.delete_to, 0, 0
         self._newest_removed_ms = self._newest_ms
 
     def refuse_move(self, offset: int, problem: str) -> None:
@@ -147,7 +162,7 @@ class SweepCursor:
         self.start = self.next_offset = self.delete_to = start
         self._newest_ms = self._newest_removed_ms  # a record that is read again does not precede itself
         self.moved_to = max(self.moved_to, start)
-        self.expired = 0
+        self.expired = self.to_move = 0
 
     def _pause(self, reason: PauseReason, resume_ms: int) -> None:
         self.pause_reason, self.resume_ms = reason, resume_ms

@@ -43,7 +43,27 @@ class SweepReporter:
             self._removed_since_log.update(_by_topic(numbers))
             self._observer.swept(Swept(removed=_by_topic(numbers)))
 
-    def refused(self, problems: Mapping[Partition, str]) -> None:
+    def not_moved(self, refused: Mapping[Partition, tuple[int, str]]) -> None:
+        """Count and log the first dead letter of each partition that Kafka refused to move, with the reason."""
+        self._refused(
+            {
+                partition: f"the expired dead letter {partition}@{offset} cannot be moved, so it stays, and so does "
+                f"every dead letter behind it: {reason}"
+                for partition, (offset, reason) in refused.items()
+            }
+        )
+
+    def not_removed(self, failed: Mapping[Partition, str]) -> None:
+        """Count and log the partitions whose dead letters Kafka refused to remove, with the reason."""
+        self._refused(
+            {
+                partition: f"expired dead letters of {partition} cannot be removed, so they stay until the next "
+                f"attempt: {reason}"
+                for partition, reason in failed.items()
+            }
+        )
+
+    def _refused(self, problems: Mapping[Partition, str]) -> None:
         """Count refusals by Kafka, and log each problem if it is new or was last logged a minute ago."""
         if problems:
             self._observer.swept(Swept(refused=Counter(partition.topic for partition in problems)))

@@ -49,12 +49,15 @@ _ERROR_PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SweeperDependencies:
-    """The clients and the clock of a sweeper. ``writer`` is ``None`` if no dead letter is moved."""
+    """The clients and the clock of a sweeper. ``writer`` is ``None`` if no dead letter is moved.
+
+    Without ``deleter`` it is a dry run, which only counts; without ``time`` the clock is not compared with Kafka's.
+    """
 
     reader: GroupReader
     writer: Writer | None
-    deleter: RecordDeleter
-    time: BrokerTime
+    deleter: RecordDeleter | None
+    time: BrokerTime | None
     clock: SweepClock
     observer: SweeperObserver
     calls: AdminCalls | None = None
@@ -96,7 +99,7 @@ class Sweeper:
         self.reporter = SweepReporter(dependencies.observer, dependencies.clock)
         self._cursors: dict[Partition, SweepCursor] = {}
         self._compared_s: float | None = None
-        self._topics: dict[str, int] = {}
+        self.topics: dict[str, int] = {}
         """Partition counts of the topics of the plan that exist."""
 
         self.forbidden: dict[str, str] = {}
@@ -113,6 +116,8 @@ class Sweeper:
             TransportError: this sweeper cannot go on; a new one may.
         """
         with self._membership(ended):
+            if not self.topics:
+                raise ReaderError("there is no dead-letter topic; see `redelivery topology check`")
             while not ended.is_set():
                 started_s = thread_cpu_s()
                 self._resume_due()
@@ -121,14 +126,12 @@ class Sweeper:
                 self._turn()
                 ended.wait((thread_cpu_s() - started_s) * _IDLE_FACTOR)
 
-    def sweep_once(
-        self, ended: Event, progress: Callable[[Mapping[Partition, SweepCursor]], None]
-    ) -> Mapping[Partition, SweepCursor]:
+    def sweep_once(self, ended: Event, progress: Callable[[int, int], None]) -> Mapping[Partition, SweepCursor]:
         """Sweep each partition once, without idle time, or until the event is set.
 
         Args:
             ended: ends the sweep early.
-            progress: called after each turn with the current cursors.
+            progress: called after each turn with the number of offsets that are swept, and of all.
 
         Returns:
             the cursor of each partition, without those that another member of the group has taken over and those of
@@ -141,12 +144,17 @@ class Sweeper:
             moved_s, before = monotonic_s(), -1
             while not ended.is_set() and not self._is_complete():
                 self._turn()
-                progress(self._cursors)
-                now = sum(cursor.next_offset + (cursor.pause_reason is not None) for cursor in self._cursors.values())
+                cursors = self._cursors.values()
+                progress(sum(cursor.swept for cursor in cursors), sum(cursor.size for cursor in cursors))
+                now = sum(cursor.next_offset + (cursor.pause_reason is not None) for cursor in cursors)
                 if now != before:
                     moved_s, before = monotonic_s(), now
                 elif monotonic_s() - moved_s > RETRY_TIMEOUT_S:
                     raise ReaderError(f"Kafka sent no dead letter for {RETRY_TIMEOUT_S:g} s; unread dead letters stay")
+            if self._deleter is None:
+                # Not before: what is read again is not counted twice.
+                self.reporter.moved({partition: cursor.to_move for partition, cursor in self._cursors.items()})
+                self.reporter.removed({partition: cursor.expired for partition, cursor in self._cursors.items()})
             return dict(self._cursors)
 
     @contextmanager
@@ -155,10 +163,8 @@ class Sweeper:
         try:
             self._ended = ended
             existing = self._reader.partition_counts(self._plan.topics)
-            self._topics = {topic: existing[topic] for topic in self._plan.topics if topic in existing}
-            if not self._topics:
-                raise ReaderError("there is no dead-letter topic; see `redelivery topology check`")
-            self._reader.subscribe(list(self._topics), self)
+            self.topics = {topic: existing[topic] for topic in self._plan.topics if topic in existing}
+            self._reader.subscribe(list(self.topics), self)
             yield
         finally:
             try:
@@ -214,7 +220,10 @@ class Sweeper:
                 continue
             fate = cursor.advance(message, now_ms)
             if fate is not None and message.offset() >= cursor.moved_to:
-                self._expiry_writer.add(write, partition, message, fate, now_ms)
+                topic = self._plan.expiry_topic(partition.topic, fate.source)
+                cursor.to_move += topic is not None
+                if topic is not None and self._deleter is not None:
+                    self._expiry_writer.add(write, topic, message, now_ms)
             elif cursor.pause_reason is not None:
                 paused[partition] = cursor
         self._reader.pause(paused)
@@ -225,7 +234,8 @@ class Sweeper:
 
     def _now_ms(self) -> int | None:
         """The time for expirations, compared with the brokers' once a minute; ``None`` if that is impossible now."""
-        if self._compared_s is None or monotonic_s() - self._compared_s > _COMPARE_INTERVAL_S:
+        compared_s = self._compared_s
+        if self._time is not None and (compared_s is None or monotonic_s() - compared_s > _COMPARE_INTERVAL_S):
             partition, cursor = next(iter(self._cursors.items()), (None, None))
             if partition is None or cursor is None:
                 return None
@@ -254,13 +264,7 @@ class Sweeper:
         if refused:
             for partition, (offset, reason) in refused.items():
                 self._cursors[partition].refuse_move(offset, reason)
-            self.reporter.refused(
-                {
-                    partition: f"the expired dead letter {partition}@{offset} cannot be "
-                    f"moved, so it stays, and so does every dead letter behind it: {reason}"
-                    for partition, (offset, reason) in refused.items()
-                }
-            )
+            self.reporter.not_moved(refused)
             self._rewind(numbers)  # the next turn moves the records before the refused ones
             return False
         for partition in numbers:
@@ -270,6 +274,8 @@ class Sweeper:
 
     def _remove(self) -> None:
         """Remove expired records of partitions that are paused, read to their end, or have many of them."""
+        if self._deleter is None:
+            return
         ready = {
             partition: cursor
             for partition, cursor in self._cursors.items()
@@ -290,13 +296,7 @@ class Sweeper:
             else:
                 cursor.mark_removed()
         self._reader.pause(failed)
-        self.reporter.refused(
-            {
-                partition: f"expired dead letters of {partition} cannot be removed, so they "
-                f"stay until the next attempt: {reason}"
-                for partition, reason in failed.items()
-            }
-        )
+        self.reporter.not_removed(failed)
 
     def _begin_anew(self) -> bool:
         """Read topics from their start that were deleted and created again; return whether there are any."""
@@ -340,7 +340,7 @@ class Sweeper:
             self._resume(due)
         if self.forbidden and monotonic_s() - self._forbidden_s > _FORBIDDEN_RETRY_S:
             self.forbidden.clear()
-            self._reader.subscribe(list(self._topics), self)
+            self._reader.subscribe(list(self.topics), self)
 
     def _exclude(self, error: TopicForbiddenError) -> None:
         """Stop reading a topic that may not be read, and read the other topics again from where they are.
@@ -348,20 +348,20 @@ class Sweeper:
         Raises:
             TopicForbiddenError: there is no other topic.
         """
-        if error.topic not in self._topics or len(self.forbidden) + 1 == len(self._topics):
+        if error.topic not in self.topics or len(self.forbidden) + 1 == len(self.topics):
             raise error
         self.forbidden[error.topic] = str(error)
         self._forbidden_s = monotonic_s()
         self.reporter.forbidden(error.topic, str(error))
         self._cursors = {place: cursor for place, cursor in self._cursors.items() if place.topic != error.topic}
-        self._reader.subscribe([topic for topic in self._topics if topic not in self.forbidden], self)
+        self._reader.subscribe([topic for topic in self.topics if topic not in self.forbidden], self)
         self._resume(self._cursors)
 
     def _is_complete(self) -> bool:
         """Whether each partition is paused, read to its end, or taken over by another member."""
         return all(
             self._is_swept(Partition(topic, number))
-            for topic, count in self._topics.items()
+            for topic, count in self.topics.items()
             if topic not in self.forbidden
             for number in range(count)
         )
@@ -370,9 +370,9 @@ class Sweeper:
         cursor = self._cursors.get(partition)
         if cursor is None:
             return partition in self._revoked
-        return cursor.pause_reason is not None or (
-            not cursor.expired and self._reader.reached_end(partition) is not None
-        )
+        if cursor.pause_reason is not None:
+            return True
+        return self._reader.reached_end(partition) is not None and (self._deleter is None or not cursor.expired)
 
     # The reader calls these within fetch() and close(), when no write and no removal is under way.
 
@@ -384,7 +384,7 @@ class Sweeper:
             start, end = self._reader.bounds(partition)
             found = self._swept.moved_to(partition, committed)
             moved_to = start if found is None or found > end else found
-            self._cursors[partition] = SweepCursor(self._plan.group, start, moved_to)
+            self._cursors[partition] = SweepCursor(self._plan.group, start, moved_to, end)
             self._revoked.discard(partition)
             starts[partition] = start
         return starts

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.monitor import dead_letter_monitor
-from kafka_redelivery.consumers.dead_letters.sweeper_thread import dead_letter_sweeper
+from kafka_redelivery.consumers.dead_letters.sweep import dead_letter_sweeper
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.process.clients import Instance, open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import start_process

@@ -1,4 +1,4 @@
-"""A consumer that reads given partitions without being a member of a group."""
+"""Consumers that read partitions without being a member of a group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.client_config import IDLE_FETCH, Config, ConfigValue, consumer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.refused_position import partition_of
 from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
 from kafka_redelivery.transport.errors import PartitionUnfetchableError, ReaderError, TopicForbiddenError
@@ -139,3 +140,16 @@ class AssignedReader:
     def close(self) -> None:
         """Release the client."""
         self._consumer.close()
+
+
+class LoneReader(GroupReader):
+    """Reads all partitions of its topics and the committed offsets of a group that it does not join."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._cooperative = False  # each subscription replaces the partitions
+
+    def _subscribe(self) -> None:
+        counts = self.partition_counts(self._topics).items()
+        every = [TopicPartition(topic, number) for topic, count in counts for number in range(count)]
+        self._on_assign(self._consumer, every)
