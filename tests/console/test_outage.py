@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
-from kafka_redelivery.transport.broker.quorum import Quorum, new_cluster_id
 from tests.console.browsing import visiting
 from tests.console.serving import serving
 from tests.scenarios.cluster import Cluster
@@ -22,8 +21,12 @@ LETTERS = 5
 def test_pages_answer_while_kafka_is_away(browser: Browser, tmp_path: Path) -> None:
     """The page that is open says so and stops saying so, without being loaded again."""
     # The console knows one port alone, so no connection of another test may get it while Kafka is away.
-    quorum = Quorum(1, {1: free_port()}, new_cluster_id())
-    with EmbeddedKafka(data_dir=tmp_path / "kafka", port=free_port(), quorum=quorum) as kafka:
+    client, controller = free_port(), f"127.0.0.1:{free_port()}"
+    properties = {
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"CLIENT://127.0.0.1:{client},CONTROLLER://{controller}",
+    }
+    with EmbeddedKafka(data_dir=tmp_path / "kafka", port=client, properties=properties) as kafka:
         group = Group(Cluster(kafka.bootstrap_servers), "outage-of-the-console", tmp_path)
         group.prepare()
         dead_letter(group, range(LETTERS))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
+from tests.crash.brokers.nodes import Nodes
 from tests.crash.brokers.play import Play
 from tests.crash.brokers.proxies import HOST, Proxy
 from tests.crash.brokers.small_disk import SmallDisk, can_mount
@@ -58,16 +58,14 @@ def proxies() -> Iterator[dict[int, Proxy]]:
 @pytest.fixture(scope="package")
 def nodes(
     proxies: dict[int, Proxy], disk: SmallDisk | None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedCluster]:
+) -> Iterator[Nodes]:
     """Start the nodes."""
     folder = disk.folder.parent.parent if disk else tmp_path_factory.mktemp("nodes")
-    kafka = EmbeddedCluster(
+    kafka = Nodes(
         _NODES,
         data_dir=folder,
         properties=_PROPERTIES,
-        listeners={
-            node: {"CUT": (f"{HOST}:{proxy.target}", f"{HOST}:{proxy.port}")} for node, proxy in proxies.items()
-        },
+        cut={node: (f"{HOST}:{proxy.target}", f"{HOST}:{proxy.port}") for node, proxy in proxies.items()},
         heap_mb=HEAP_MB,
     )
     kafka.start()
@@ -78,7 +76,7 @@ def nodes(
 
 
 @pytest.fixture
-def three(nodes: EmbeddedCluster) -> Three:
+def three(nodes: Nodes) -> Three:
     """Return the nodes, all of which run and have all replicas."""
     found = Three(nodes)
     found.heal()

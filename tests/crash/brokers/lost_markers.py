@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from confluent_kafka import KafkaException, Producer
 
-from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
+from tests.crash.brokers.nodes import Nodes
 from tests.crash.brokers.three import HEAP_MB, Three
 from tests.crash.load import LASTING, RESTARTED
 from tests.scenarios.cluster import Cluster
@@ -154,7 +154,7 @@ def count(cluster: Cluster, transactions: Transactions) -> Count:
 def started(folder: Path, nodes: int) -> Iterator[Three]:
     """Start the nodes and create the topic."""
     properties = LASTING | RESTARTED | {"controlled.shutdown.enable": "true"}
-    kafka = EmbeddedCluster(nodes, data_dir=folder, properties=properties, heap_mb=HEAP_MB)
+    kafka = Nodes(nodes, data_dir=folder, properties=properties, heap_mb=HEAP_MB)
     with kafka:
         kafka.create_topics({_TOPIC: PARTITIONS})
         yield Three(kafka)

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 from confluent_kafka import ElectionType, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
-from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.crash.brokers.nodes import Nodes
 from tests.scenarios.waiting import until
 
 HEAP_MB: Final = 256
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 class Three:
     """The nodes as an operator sees them. Each question is asked anew."""
 
-    def __init__(self, kafka: EmbeddedCluster) -> None:
+    def __init__(self, kafka: Nodes) -> None:
         self.kafka = kafka
         self.nodes = kafka.nodes
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})

@@ -17,8 +17,8 @@ broker.start()
 print(broker.pid, broker.log.parent)
 """
 _THREE = """
-from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
-cluster = EmbeddedCluster(3, heap_mb=256)
+from tests.crash.brokers.nodes import Nodes
+cluster = Nodes(3, heap_mb=256)
 cluster.start()
 for broker in cluster.nodes.values():
     print(broker.pid, broker.log.parent)

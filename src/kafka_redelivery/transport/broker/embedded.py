@@ -1,7 +1,6 @@
 """An Apache Kafka on loopback: one process that is broker and controller, starts in seconds and ends with its parent.
 
-It is for demos, tests and trying things out, not for production: no authentication, all on one machine. Alone it has no
-replication; :mod:`kafka_redelivery.transport.broker.cluster` joins several of them.
+It is for demos, tests and trying things out, not for production: no authentication, no replication.
 """
 
 import contextlib
@@ -19,8 +18,14 @@ from confluent_kafka.admin import NewTopic
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.guard import GuardedProcess
-from kafka_redelivery.transport.broker.launch import BrokerStartError, Launch, Listeners, await_ready, launch
-from kafka_redelivery.transport.broker.quorum import HOST, Quorum, new_cluster_id
+from kafka_redelivery.transport.broker.launch import (
+    HOST,
+    BrokerStartError,
+    Launch,
+    await_ready,
+    launch,
+    new_cluster_id,
+)
 from kafka_redelivery.transport.errors import TransportError
 
 STOP_SECONDS: Final = 30.0
@@ -29,7 +34,6 @@ PORT_TAKEN: Final = "Address already in use"
 
 _TOPICS_TIMEOUT_S: Final = 30.0
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_LISTENERS: Final[Listeners] = MappingProxyType({})
 
 
 class PortTakenError(TransportError):
@@ -62,8 +66,7 @@ class EmbeddedKafka:
             that is still free.
         properties: broker properties; they override the defaults of this class.
         heap_mb: maximum heap of the Java process in MiB.
-        quorum: the cluster that it is a node of; ``None`` makes it a cluster of its own.
-        listeners: further listeners by name, each with the address to listen on and the one to advertise.
+        cluster_id: the id of its cluster; ``None`` makes one.
     """
 
     def __init__(
@@ -73,15 +76,13 @@ class EmbeddedKafka:
         port: int | None = None,
         properties: Mapping[str, str] = _NONE,
         heap_mb: int = 512,
-        quorum: Quorum | None = None,
-        listeners: Listeners = _NO_LISTENERS,
+        cluster_id: str | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._wanted_port = port
         self._properties = dict(properties)
         self._heap_mb = heap_mb
-        self._quorum = quorum
-        self._listeners = listeners
+        self._cluster_id = cluster_id or new_cluster_id()
         self._port: int | None = port
         self._launch: Launch | None = None
         self._process: GuardedProcess | None = None
@@ -121,8 +122,8 @@ class EmbeddedKafka:
         node = Launch(
             home=home.absolute(),
             port=port,
-            quorum=self._quorum or Quorum(1, {1: free_port()}, new_cluster_id()),
-            listeners=self._listeners,
+            controller_port=free_port(),
+            cluster_id=self._cluster_id,
             properties=self._properties,
             heap_mb=self._heap_mb,
             temporary=temporary,

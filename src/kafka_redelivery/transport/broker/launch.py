@@ -1,13 +1,16 @@
 """Launches a Kafka node in a directory: writes its settings, formats its storage, starts it and waits for it."""
 
+import base64
 import contextlib
 import fcntl
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -16,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
-from kafka_redelivery.transport.broker.quorum import HOST, Quorum
 from kafka_redelivery.transport.errors import TransportError
 
+HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 120.0
 
 _CHECK_SECONDS: Final = 0.02
@@ -36,8 +39,32 @@ _BROKER_FLAGS: Final = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 
-
-Listeners = Mapping[str, tuple[str, str]]
+_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        # There is no other node to move leaders to. A controlled shutdown would only leave the partitions without a
+        # leader for a moment, in which the coordinator marks transactions as complete without writing their markers
+        # (KAFKA-20734, seen in 4.3.1).
+        "controlled.shutdown.enable": "false",
+        # Writing to a topic that was not created must fail.
+        "auto.create.topics.enable": "false",
+        # Few partitions of the internal topics are created and loaded quickly.
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.num.partitions": "4",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # The first member of a group does not wait for others.
+        "group.initial.rebalance.delay.ms": "0",
+    }
+)
 
 
 class BrokerStartError(TransportError):
@@ -71,8 +98,8 @@ class Launch:
     Attributes:
         home: gets ``server.properties``, ``broker.log`` and the directories ``data`` and ``tmp``.
         port: the port for clients, on ``HOST``.
-        quorum: the nodes that it forms a cluster with.
-        listeners: further listeners by name, each with the address to listen on and the one to advertise.
+        controller_port: the port on which it is controller, on ``HOST``.
+        cluster_id: the id that it stores when its directory is formatted.
         properties: broker properties; they override our defaults.
         heap_mb: maximum heap in MiB.
         temporary: whether to delete ``home`` after the node has ended.
@@ -80,8 +107,8 @@ class Launch:
 
     home: Path
     port: int
-    quorum: Quorum
-    listeners: Listeners
+    controller_port: int
+    cluster_id: str
     properties: Mapping[str, str]
     heap_mb: int
     temporary: bool
@@ -93,24 +120,26 @@ class Launch:
 
     def server_properties(self) -> str:
         """The content of ``server.properties``."""
-        client, controller = f"{HOST}:{self.port}", f"{HOST}:{self.quorum.controller_port}"
-        addresses = {"CLIENT": (client, client), "CONTROLLER": (controller, ""), **self.listeners}
+        client, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
+        # On a busy machine a node can be too slow to renew its session. Alone it would lose the lead of its partitions
+        # to no other node, and with it markers of transactions (KAFKA-20734). A node that starts again waits until its
+        # session of the time before has ended, so only one that loses its data can have a long one.
+        session = {"broker.session.timeout.ms": str(_LONG_SESSION_MS)} if self.temporary else {}
         properties = {
-            **self.quorum.properties(),
-            "listeners": ",".join(f"{name}://{listens}" for name, (listens, _) in addresses.items()),
-            "advertised.listeners": ",".join(f"{name}://{told}" for name, (_, told) in addresses.items() if told),
+            **_PROPERTIES,
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"CLIENT://{client},CONTROLLER://{controller}",
+            "advertised.listeners": f"CLIENT://{client}",
             "log.dirs": str(self.home / "data"),
-            **self._session(),
+            **session,
             **self.properties,
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())
 
-    def _session(self) -> dict[str, str]:
-        # On a busy machine a node can be too slow to renew its session. Alone it would lose the lead of its partitions
-        # to no other node, and with it markers of transactions (KAFKA-20734). A node that starts again waits until its
-        # session of the time before has ended, so only one that loses its data can have a long one.
-        alone = len(self.quorum.controller_ports) == 1
-        return {"broker.session.timeout.ms": str(_LONG_SESSION_MS)} if alone and self.temporary else {}
+
+def new_cluster_id() -> str:
+    """Return a random id in Kafka's form."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def launch(settings: Launch) -> GuardedProcess:
@@ -167,7 +196,7 @@ def _locked(home: Path) -> Iterator[int]:
 
 
 def _format(java: list[str | Path], settings: Launch, properties: Path, output: int) -> None:
-    cluster, log = settings.quorum.cluster_id, settings.log
+    cluster, log = settings.cluster_id, settings.log
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", properties]
     try:
         subprocess.run(command, stdout=output, stderr=output, timeout=START_SECONDS, check=True)

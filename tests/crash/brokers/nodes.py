@@ -1,7 +1,6 @@
 """A cluster of several Apache Kafka nodes on loopback, each a process of its own that is broker and controller.
 
-It is for trying out and testing what a replicated cluster does when nodes fail. Topics have three replicas, of which
-two must be in sync, and the cluster works as long as most of its nodes run.
+Topics have three replicas, of which two must be in sync, and the cluster works as long as most of its nodes run.
 """
 
 import contextlib
@@ -22,31 +21,33 @@ from kafka_redelivery.transport.broker.embedded import (
     PortTakenError,
     free_port,
 )
-from kafka_redelivery.transport.broker.launch import START_SECONDS, BrokerStartError, Listeners
-from kafka_redelivery.transport.broker.quorum import Quorum, new_cluster_id
+from kafka_redelivery.transport.broker.launch import HOST, START_SECONDS, BrokerStartError, new_cluster_id
 
 _PORTS: Final = range(20_000, 32_000)
 """Below the ports that the system gives to outgoing connections, so that a node which restarts gets its port again."""
 
+_REPLICAS: Final = 3
+_REGISTRATION_MS: Final = 60_000
+"""Kafka's default for one node."""
+
 _ANSWER_S: Final = 10.0
 _CHECK_SECONDS: Final = 0.1
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_LISTENERS: Final[Mapping[int, Listeners]] = MappingProxyType({})
+_NO_LISTENERS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType({})
 
 
-class EmbeddedCluster:
+class Nodes:
     """Several Apache Kafka nodes in KRaft mode, numbered from 1.
 
     Not thread-safe. As a context manager it starts on entry and stops on exit. When the process that started it ends,
     even by SIGKILL, all nodes end too and their temporary directories are deleted.
 
     Args:
-        nodes: how many; of three, one may fail.
-        data_dir: gets a directory ``1``, ``2``, ... for each node; kept, so that a node or cluster that is started
-            there later has the same data. ``None`` uses temporary directories: a node that ends loses its data.
-        port: the port for clients of the first node; those of the others follow it. ``None`` chooses free ports.
+        number: how many; of three, one may fail.
+        data_dir: gets a directory ``1``, ``2``, ... for each node; kept, so that a node that is started again has the
+            same data. ``None`` uses temporary directories: a node that ends loses its data.
         properties: broker properties of all nodes; they override the defaults.
-        listeners: by node id, further listeners of a node, as for :class:`EmbeddedKafka`.
+        cut: by node id, where its further listener ``CUT`` listens, and the address that it advertises.
         heap_mb: maximum heap of each node in MiB.
 
     Attributes:
@@ -55,20 +56,19 @@ class EmbeddedCluster:
 
     def __init__(
         self,
-        nodes: int = 3,
+        number: int = 3,
         *,
         data_dir: Path | None = None,
-        port: int | None = None,
         properties: Mapping[str, str] = _NONE,
-        listeners: Mapping[int, Listeners] = _NO_LISTENERS,
+        cut: Mapping[int, tuple[str, str]] = _NO_LISTENERS,
         heap_mb: int = 512,
     ) -> None:
-        self._ids: Final = range(1, nodes + 1)
+        self._ids: Final = range(1, number + 1)
         self._data_dir = data_dir
-        self._port = port
         self._properties = dict(properties)
-        self._listeners = listeners
+        self._cut = cut
         self._heap_mb = heap_mb
+        self._cluster_id = new_cluster_id()
         self.nodes: dict[int, EmbeddedKafka] = {}
 
     def start(self) -> None:
@@ -76,9 +76,6 @@ class EmbeddedCluster:
 
         Raises:
             BrokerStartError: a node ended or did not answer within ``START_SECONDS``.
-            DataInUseError: another node runs in a data directory.
-            PortTakenError: another process listens on a chosen port.
-            JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
         """
         if self.nodes:
             return self._start_all()
@@ -89,8 +86,7 @@ class EmbeddedCluster:
             except (BrokerStartError, PortTakenError) as error:
                 self.kill()
                 self.nodes = {}
-                taken = isinstance(error, PortTakenError) or PORT_TAKEN in error.tail
-                if self._port is not None or not taken or not remaining:
+                if not (isinstance(error, PortTakenError) or PORT_TAKEN in error.tail) or not remaining:
                     raise
             except BaseException:
                 self.kill()
@@ -108,10 +104,7 @@ class EmbeddedCluster:
         return ",".join(node.bootstrap_servers for node in self.nodes.values())
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Create those of the topics that do not exist, as :meth:`EmbeddedKafka.create_topics` does.
-
-        It returns when all running nodes know them, so that a client finds them with whichever node it asks.
-        """
+        """Create those of the topics that do not exist; return when all running nodes know them."""
         self.nodes[self.running[0]].create_topics(partitions)
         self._await_each(lambda known: partitions.keys() <= known.topics.keys())
 
@@ -137,19 +130,53 @@ class EmbeddedCluster:
         self.stop()
 
     def _new_nodes(self) -> dict[int, EmbeddedKafka]:
-        homes = {node: self._data_dir / str(node) if self._data_dir else None for node in self._ids}
-        cluster_id = next(filter(None, map(_stored_cluster_id, homes.values())), None) or new_cluster_id()
-        controllers = {node: _lasting_port() for node in self._ids}
+        ports = {node: _lasting_port() for node in self._ids}
+        controllers = {node: f"{HOST}:{_lasting_port()}" for node in self._ids}
+        shared = self._shared() | {
+            "controller.quorum.voters": ",".join(f"{node}@{address}" for node, address in controllers.items())
+        }
         return {
             node: EmbeddedKafka(
-                data_dir=homes[node],
-                port=_lasting_port() if self._port is None else self._port + node - 1,
-                properties=self._properties,
-                listeners=self._listeners.get(node, {}),
+                data_dir=self._data_dir / str(node) if self._data_dir else None,
+                port=ports[node],
+                properties={
+                    **shared,
+                    "node.id": str(node),
+                    **self._listeners(node, f"{HOST}:{ports[node]}", controllers[node]),
+                    **self._properties,
+                },
                 heap_mb=self._heap_mb,
-                quorum=Quorum(node, controllers, cluster_id),
+                cluster_id=self._cluster_id,
             )
             for node in self._ids
+        }
+
+    def _shared(self) -> dict[str, str]:
+        """Return what depends on how many nodes there are."""
+        replicas = min(_REPLICAS, len(self._ids))
+        in_sync = max(1, replicas - 1)
+        return {
+            # A node has others that take its partitions: Kafka's defaults, which a node that is alone does not have.
+            "controlled.shutdown.enable": "true" if replicas > 1 else "false",
+            "broker.session.timeout.ms": "9000",
+            # The first node waits for most of the others, which start after it.
+            "initial.broker.registration.timeout.ms": str(len(self._ids) * _REGISTRATION_MS),
+            "default.replication.factor": str(replicas),
+            "min.insync.replicas": str(in_sync),
+            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": str(in_sync),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "share.coordinator.state.topic.min.isr": str(in_sync),
+        }
+
+    def _listeners(self, node: int, client: str, controller: str) -> dict[str, str]:
+        listens, told = {"CLIENT": client, "CONTROLLER": controller}, {"CLIENT": client}
+        if node in self._cut:
+            listens["CUT"], told["CUT"] = self._cut[node]
+        return {
+            "listeners": ",".join(f"{name}://{address}" for name, address in listens.items()),
+            "advertised.listeners": ",".join(f"{name}://{address}" for name, address in told.items()),
         }
 
     def _start_all(self) -> None:
@@ -166,23 +193,11 @@ class EmbeddedCluster:
         for node in map(self.nodes.__getitem__, self.running):
             # The first request of a client goes to this node, later ones to any.
             while not satisfied(_known_to(node)) and time.monotonic() < deadline:
-                time.sleep(_CHECK_SECONDS)  # noqa: TID251 (a node learns it at a time that nothing announces)
+                time.sleep(_CHECK_SECONDS)
 
 
 def _known_to(node: EmbeddedKafka) -> ClusterMetadata:
     return AdminCalls({"bootstrap.servers": node.bootstrap_servers}, timeout_s=_ANSWER_S).metadata()
-
-
-def _stored_cluster_id(home: Path | None) -> str | None:
-    """Return the cluster id with which a node's directory was formatted, if it was."""
-    if home is None:
-        return None
-    with contextlib.suppress(FileNotFoundError):
-        for line in (home / "data" / "meta.properties").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition("=")
-            if name == "cluster.id":
-                return value
-    return None
 
 
 def _lasting_port() -> int:
