@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from kafka_redelivery.transport.broker import launch
+from kafka_redelivery.transport.broker import embedded
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
@@ -30,13 +30,13 @@ def configure(config: pytest.Config) -> None:
     there is one. With it a broker starts with half of the work. A JVM that cannot make one works without.
     """
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE} {_COLLECTOR}"
-    launch._JVM_FLAGS = (*launch._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
+    embedded._JVM_FLAGS = (*embedded._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
     assert config.cache is not None
     archive = Path(config.cache.mkdir("jvm")) / f"{_origin()}.jsa"
     if config.getoption("numprocesses", None) and not archive.exists():
         _make(archive)
     if archive.exists():
-        launch._JVM_FLAGS = (*launch._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
+        embedded._JVM_FLAGS = (*embedded._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
 
 
 def _origin() -> str:
@@ -47,17 +47,17 @@ def _origin() -> str:
 
 def _make(archive: Path) -> None:
     # The JVM writes the archive when it ends. A name of its own makes it appear complete.
-    flags, unfinished = launch._BROKER_FLAGS, archive.with_suffix(f".{os.getpid()}")
-    launch._BROKER_FLAGS = (*flags, f"-XX:ArchiveClassesAtExit={unfinished}")  # type: ignore[assignment, misc]
+    flags, unfinished = embedded._BROKER_FLAGS, archive.with_suffix(f".{os.getpid()}")
+    embedded._BROKER_FLAGS = (*flags, f"-XX:ArchiveClassesAtExit={unfinished}")  # type: ignore[assignment, misc]
     try:
         with EmbeddedKafka() as kafka:
             kafka.create_topics({"archive": 1})
     finally:
-        launch._BROKER_FLAGS = flags  # type: ignore[misc]
+        embedded._BROKER_FLAGS = flags  # type: ignore[misc]
     checked = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={unfinished}"]
     command: list[str | Path] = [
         find_java(),
-        *launch._JVM_FLAGS,
+        *embedded._JVM_FLAGS,
         *checked,
         "-cp",
         ":".join(map(str, kafka_jars())),

@@ -5,10 +5,8 @@ from itertools import islice, repeat
 
 import pytest
 
-from kafka_redelivery.topology.classic.choice import choose, compare
+from kafka_redelivery.topology.classic.choice import DestinationMap, choose, compare, filter_kind, matches
 from kafka_redelivery.topology.classic.destination import parse_destination
-from kafka_redelivery.topology.classic.destination_map import DestinationMap
-from kafka_redelivery.topology.classic.filters import filter_kind, matches
 from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
 from kafka_redelivery.topology.explanation import policy_document
 from kafka_redelivery.topology.migration.result import MigrationError

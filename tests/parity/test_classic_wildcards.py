@@ -2,10 +2,8 @@
 
 import pytest
 
-from kafka_redelivery.topology.classic.choice import Choice, choose, compare
+from kafka_redelivery.topology.classic.choice import Choice, DestinationMap, choose, compare, filter_kind, matches
 from kafka_redelivery.topology.classic.destination import Destination, parse_destination
-from kafka_redelivery.topology.classic.destination_map import DestinationMap
-from kafka_redelivery.topology.classic.filters import filter_kind, matches
 from kafka_redelivery.topology.errors import DestinationError
 from tests.parity.recordings import Case, each
 

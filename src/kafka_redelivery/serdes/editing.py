@@ -7,17 +7,55 @@ line again. Avro is edited as JSON, see :mod:`serdes.avro_json`, and written wit
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
 from kafka_redelivery.serdes.errors import DecodeError, EncodeCode, EncodeError, NotIdenticalError
-from kafka_redelivery.serdes.json_text import indented, one_line, style_of, tokens_of
 from kafka_redelivery.topology.printable import printable_json
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s"\[\]{},:]+')
+_INDENT: Final = "  "
+
+STYLES: Final = ((",", ":"), (", ", ": "))
+"""What stands after items and names: in compact JSON, and by default in Python's."""
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the tokens of a document, which has to be JSON."""
+    return _TOKEN.findall(text)
+
+
+def one_line(tokens: list[str], style: tuple[str, str]) -> str:
+    """Return a document in one line."""
+    after = {",": style[0], ":": style[1]}
+    return "".join(after.get(token, token) for token in tokens)
+
+
+def style_of(text: str) -> tuple[str, str] | None:
+    """Return in which of :data:`STYLES` a document is written in one line; ``None`` in another one."""
+    tokens = tokens_of(text)
+    return next((style for style in STYLES if one_line(tokens, style) == text), None)
+
+
+def indented(text: str) -> str:
+    """Return a document with a line for each item."""
+    found: list[str] = []
+    depth, previous = 0, ""
+    for each in tokens_of(text):
+        closes = each in {"]", "}"}
+        depth -= closes
+        if (closes and previous not in {"[", "{"}) or (previous in {"[", "{", ","} and not closes):
+            found.append("\n" + _INDENT * depth)
+        found.append(": " if each == ":" else each)
+        depth += each in {"[", "{"}
+        previous = each
+    return "".join(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,15 @@ from confluent_kafka.admin import ClusterMetadata
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.embedded import (
     FREE_PORT_ATTEMPTS,
+    HOST,
     PORT_TAKEN,
+    START_SECONDS,
+    BrokerStartError,
     EmbeddedKafka,
     PortTakenError,
     free_port,
+    new_cluster_id,
 )
-from kafka_redelivery.transport.broker.launch import HOST, START_SECONDS, BrokerStartError, new_cluster_id
 
 _PORTS: Final = range(20_000, 32_000)
 """Below the ports that the system gives to outgoing connections, so that a node which restarts gets its port again."""

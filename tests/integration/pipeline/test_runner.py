@@ -14,7 +14,7 @@ from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.task import runner
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.pipeline.task.runner import Runner, runner_for
-from kafka_redelivery.pipeline.task.search_path import standard_library_first
+from kafka_redelivery.pipeline.task.task import standard_library_first
 from kafka_redelivery.topology.config.loading import load_settings
 
 

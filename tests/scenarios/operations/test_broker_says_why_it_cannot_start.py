@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.transport.broker.embedded import BrokerNotRunningError, EmbeddedKafka, PortTakenError
-from kafka_redelivery.transport.broker.launch import BrokerStartError, DataInUseError
+from kafka_redelivery.transport.broker.embedded import (
+    BrokerNotRunningError,
+    BrokerStartError,
+    DataInUseError,
+    EmbeddedKafka,
+    PortTakenError,
+)
 
 pytestmark = pytest.mark.kafka
 

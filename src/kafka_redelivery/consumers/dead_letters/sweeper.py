@@ -1,30 +1,261 @@
-"""Removes expired dead letters from the start of each partition, and moves them to an expiry topic before."""
+"""Removes expired dead letters from the start of each partition, and moves them to an expiry topic before.
+
+Which topics a sweep is about: of one that was deleted and created again, the same offsets are other letters.
+
+Up to where letters were moved is committed with the ids of cluster and topic as metadata. So it is believed of that
+topic alone. In another cluster, a mirror, it holds: the mirror or an operator has translated it.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from kafka_redelivery.consumers.clock import monotonic_s, thread_cpu_s
-from kafka_redelivery.consumers.dead_letters.expiry_writer import ExpiryWrite, ExpiryWriter
 from kafka_redelivery.consumers.dead_letters.sweep_clock import SweepClock
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason, SweepCursor
-from kafka_redelivery.consumers.dead_letters.sweep_reporter import SweepReporter
-from kafka_redelivery.consumers.dead_letters.swept_topics import SweptTopics
-from kafka_redelivery.consumers.telemetry.observers import SweeperObserver, SweeperState
+from kafka_redelivery.consumers.telemetry.observers import SweeperObserver, SweeperState, Swept
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.topology.wire.headers import expired_dead_letter_headers
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.broker_time import BrokerTime, BrokerTimeUnavailableError
 from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.identities import topic_ids
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.clients.outage import RETRY_TIMEOUT_S
 from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.errors import MissingOffsetError, ReaderError, TopicForbiddenError, WriteAbortedError
-from kafka_redelivery.transport.protocols import Message, Partition, Writer
+from kafka_redelivery.transport.errors import (
+    MissingOffsetError,
+    ReaderError,
+    TopicForbiddenError,
+    WriteAbortedError,
+    WriteRefusedError,
+)
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, Writer
 
 _log = logging.getLogger(__name__)
+
+_REPORT_INTERVAL_S = 1.0
+_LOG_INTERVAL_S = 60.0
+
+
+class SweepReporter:
+    """Counts what one sweeper does, and reports it."""
+
+    def __init__(self, observer: SweeperObserver, clock: SweepClock) -> None:
+        self._observer = observer
+        self._clock = clock
+        self.total_moved: Counter[Partition] = Counter()
+        self.total_removed: Counter[Partition] = Counter()
+        self._removed_since_log: Counter[str] = Counter()
+        self._reported_s = self._logged_s = 0.0
+        self._problems: dict[Partition, tuple[str, float]] = {}
+        """The problem of each partition that was logged last, and when."""
+
+    def moved(self, numbers: Mapping[Partition, int]) -> None:
+        """Count dead letters that were moved."""
+        self.total_moved.update(numbers)
+        self._observer.swept(Swept(moved=_by_topic(numbers)))
+
+    def removed(self, numbers: Mapping[Partition, int]) -> None:
+        """Count dead letters that were removed."""
+        if numbers:
+            self.total_removed.update(numbers)
+            self._removed_since_log.update(_by_topic(numbers))
+            self._observer.swept(Swept(removed=_by_topic(numbers)))
+
+    def not_moved(self, refused: Mapping[Partition, tuple[int, str]]) -> None:
+        """Count and log the first dead letter of each partition that Kafka refused to move, with the reason."""
+        self._refused(
+            {
+                partition: f"the expired dead letter {partition}@{offset} cannot be moved, so it stays, and so does "
+                f"every dead letter behind it: {reason}"
+                for partition, (offset, reason) in refused.items()
+            }
+        )
+
+    def not_removed(self, failed: Mapping[Partition, str]) -> None:
+        """Count and log the partitions whose dead letters Kafka refused to remove, with the reason."""
+        self._refused(
+            {
+                partition: f"expired dead letters of {partition} cannot be removed, so they stay until the next "
+                f"attempt: {reason}"
+                for partition, reason in failed.items()
+            }
+        )
+
+    def _refused(self, problems: Mapping[Partition, str]) -> None:
+        """Count refusals by Kafka, and log each problem if it is new or was last logged a minute ago."""
+        if problems:
+            self._observer.swept(Swept(refused=Counter(partition.topic for partition in problems)))
+        now_s = monotonic_s()
+        for partition, problem in problems.items():
+            logged, logged_s = self._problems.get(partition, ("", 0.0))
+            if problem != logged or now_s - logged_s >= _LOG_INTERVAL_S:
+                self._problems[partition] = problem, now_s
+                _log.error("%s", problem)
+
+    def forbidden(self, topic: str, problem: str) -> None:
+        """Count and log a topic that the user may not read."""
+        _log.error("expired dead letters stay: %s", problem)
+        self._observer.swept(Swept(refused={topic: 1}))
+
+    def report(self, cursors: Mapping[Partition, SweepCursor], forbidden: Iterable[str]) -> None:
+        """Report the state of all partitions, at most once a second."""
+        now_s = monotonic_s()
+        if now_s - self._reported_s < _REPORT_INTERVAL_S:
+            return
+        self._reported_s = now_s
+        faults, self._clock.faults = self._clock.faults, 0
+        if faults:
+            self._observer.swept(Swept(clock_faults=faults))
+        next_ms: dict[str, int] = {}
+        paused: Counter[tuple[str, str]] = Counter()
+        for partition, cursor in cursors.items():
+            if cursor.pause_reason is None:
+                continue
+            paused[partition.topic, str(cursor.pause_reason)] += 1
+            if cursor.pause_reason is PauseReason.NOT_YET:
+                next_ms[partition.topic] = min(cursor.expires_ms, next_ms.get(partition.topic, cursor.expires_ms))
+        paused.update((topic, str(PauseReason.REFUSED)) for topic in forbidden)
+        self._observer.sweeper_state(SweeperState(next_ms, paused))
+        if self._removed_since_log and now_s - self._logged_s >= _LOG_INTERVAL_S:
+            self._logged_s = now_s
+            for topic, number in self._removed_since_log.items():
+                _log.info("removed %d expired dead letters from %s", number, topic)
+            self._removed_since_log.clear()
+
+
+def _by_topic(numbers: Mapping[Partition, int]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for partition, number in numbers.items():
+        totals[partition.topic] += number
+    return totals
+
+
+@dataclass(slots=True)
+class ExpiryWrite:
+    """The records of one write to expiry topics."""
+
+    records: list[ProducerRecord] = field(default_factory=list)
+    originals: list[tuple[Partition, int]] = field(default_factory=list)
+    """For each record the partition and offset of its dead letter."""
+
+    @property
+    def numbers(self) -> Counter[Partition]:
+        """Number of dead letters by partition."""
+        return Counter(partition for partition, _ in self.originals)
+
+
+class ExpiryWriter:
+    """Produces the records for expiry topics, with the offsets behind their originals in one transaction."""
+
+    def __init__(self, plan: SweepPlan, reader: GroupReader, writer: Writer | None) -> None:
+        """Use these clients.
+
+        Args:
+            plan: maps dead letters to expiry topics.
+            reader: knows the topics of the cluster.
+            writer: writes the records; ``None`` if no dead letter is moved.
+        """
+        self._plan = plan
+        self._reader = reader
+        self._writer = writer
+        self._partition_counts: Mapping[str, int] = {}
+
+    def add(self, write: ExpiryWrite, topic: str, message: Message, now_ms: int) -> None:
+        """Add the record for a dead letter that has expired and goes to this topic."""
+        if not self._partition_counts:
+            expiries = {each for each in self._plan.expiries.values() if each is not None}
+            self._partition_counts = self._reader.partition_counts(expiries)
+        partition = Partition(message.topic(), message.partition())
+        number = partition.number % self._partition_counts.get(topic, 1)
+        headers = expired_dead_letter_headers(headers_of(message), now_ms)
+        write.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
+        write.originals.append((partition, message.offset()))
+
+    def write(
+        self, write: ExpiryWrite, checkpoints: Mapping[Partition, Checkpoint]
+    ) -> dict[Partition, tuple[int, str]]:
+        """Write all records, or none if any is refused.
+
+        Returns:
+            for each partition with refused records the offset of the first refused dead letter, and the reason;
+            empty if the write is confirmed.
+
+        Raises:
+            WriteAbortedError, WriterFencedError: see :meth:`Writer.write`.
+        """
+        if self._writer is None:
+            raise AssertionError("there is a dead letter to move, but no writer")
+        # Producing to a missing topic may create it, or block for a long time.
+        reasons = {
+            index: f"there is no topic {record.topic}; create it with `redelivery topology apply`"
+            for index, record in enumerate(write.records)
+            if record.topic not in self._partition_counts
+        }
+        if reasons:
+            self._partition_counts = {}  # look the topics up again at the next attempt
+        else:
+            try:
+                self._writer.write(write.records, checkpoints, group_metadata=self._writer.group_metadata())
+                self._writer.finish(checkpoints)
+            except WriteRefusedError as error:
+                reasons = {refused.index: refused.reason for refused in error.refused}
+        first_refused: dict[Partition, tuple[int, str]] = {}
+        for index in sorted(reasons):  # in reading order, so that the first one of a partition is kept
+            partition, offset = write.originals[index]
+            first_refused.setdefault(partition, (offset, reasons[index]))
+        return first_refused
+
+    def close(self) -> None:
+        """Close the writer."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class SweptTopics:
+    """The ids of the topics that a sweeper reads."""
+
+    def __init__(self, calls: AdminCalls | None) -> None:
+        """Take the client that asks; without one no id is known."""
+        self._calls = calls
+        self._read = TopicIds()
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Note the ids of topics before their offsets are asked for, which may be those of a later topic."""
+        now = self._ask({partition.topic for partition in partitions})
+        self._read = TopicIds(cluster=now.cluster, ids={**self._read.ids, **now.ids})
+
+    def created_again(self, partitions: Iterable[Partition]) -> list[str]:
+        """Ask which of the topics are others now."""
+        topics = {partition.topic for partition in partitions}
+        return self._read.only(topics).created_again(self._ask(topics))
+
+    def _ask(self, topics: Iterable[str]) -> TopicIds:
+        if self._calls is None:
+            return TopicIds()
+        return topic_ids(self._calls, topics, cluster=self._read.cluster or None)
+
+    def checkpoint(self, partition: Partition, offset: int) -> Checkpoint:
+        """Return what is committed when letters are moved up to ``offset``."""
+        known = self._read.ids.get(partition.topic)
+        return Checkpoint(offset, f"{self._read.cluster} {known}" if known else "")
+
+    def moved_to(self, partition: Partition, committed: Checkpoint | None) -> int | None:
+        """Return up to where letters of the topic were moved; ``None`` if that is not known."""
+        if committed is None:
+            return None
+        cluster, _, known = committed.metadata.partition(" ")
+        before = TopicIds(cluster=cluster, ids={partition.topic: known})
+        return committed.offset if before.elsewhere(self._read) or before.holds(partition.topic, self._read) else None
+
 
 _BATCH = 250
 """Records per turn: a few milliseconds, the time that the scheduler's thread may have to wait for this one."""

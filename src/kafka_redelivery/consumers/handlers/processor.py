@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from types import TracebackType
+from typing import Self
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers.call_deadline import CallDeadline
 from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import DecodeError, SchemaSourceUnavailable
 from kafka_redelivery.topology.errors import HeaderError
@@ -26,6 +28,56 @@ from kafka_redelivery.topology.wire.headers import Headers, read_expiration, rea
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Message, ProducerRecord, TopicMetadata
+
+
+class CallDeadline:
+    """Cancels the task at the deadline, like :func:`asyncio.timeout`, but time in which the process was frozen is free.
+
+    After a freeze, the event loop runs the callbacks of all timers that are due. ``asyncio.timeout`` would cancel a
+    handler whose own timer or answer has come meanwhile.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        """Prepare.
+
+        Args:
+            seconds: how long the task may take within the context; ``None`` = without limit.
+        """
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(None)
+        self._started_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def expired(self) -> bool:
+        """Whether the task was cancelled at the deadline."""
+        return self._timeout.expired()
+
+    async def __aenter__(self) -> Self:
+        """Start the time."""
+        await self._timeout.__aenter__()
+        if self._seconds is not None:
+            self._started_s = seconds_ago(0.0)  # now; freezes are noticed from here on
+            self._wait(self._seconds, self._seconds)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the time. Raises ``TimeoutError`` if the deadline has passed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._timeout.__aexit__(kind, error, traceback)
+
+    def _wait(self, left_s: float, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(left_s, self._check, seconds)
+
+    def _check(self, seconds: float) -> None:
+        left_s = self._started_s - seconds_ago(seconds)
+        if left_s > 0:
+            self._wait(left_s, seconds)
+        else:
+            self._timeout.reschedule(0.0)  # in the past
+
 
 SLICE_S = 0.02
 """Time slice of a work item. The item then leaves its slot, so that outcomes of a slow handler are committed soon."""

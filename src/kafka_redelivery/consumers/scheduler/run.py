@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.monitor import dead_letter_monitor
 from kafka_redelivery.consumers.dead_letters.sweep import dead_letter_sweeper
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.process.background import background_thread
 from kafka_redelivery.consumers.process.clients import Instance, open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import start_process
 from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
-from kafka_redelivery.consumers.scheduler.trim_thread import trimming
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.trimming import trim
 from kafka_redelivery.transport.clients.topic_watch import TopicWatch
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 
 _log = logging.getLogger(__name__)
+
+_INTERVAL_S = 60.0
+
+
+def trimming(
+    settings: Settings, clock_ms: Callable[[], int], names: Callable[[], Collection[str]]
+) -> AbstractContextManager[None]:
+    """Trim once a minute on a thread while the block runs. An error is logged; the next minute tries again.
+
+    Args:
+        settings: the configuration.
+        clock_ms: epoch ms.
+        names: returns the topics of the group that may exist, configured or not.
+    """
+
+    def run(ended: threading.Event) -> None:
+        while not ended.wait(_INTERVAL_S):
+            _log.debug("trimmed %s", trim(settings, clock_ms(), names()))
+
+    return background_thread("trim", run, "some finished records are not deleted", restart_s=0.0)
 
 
 def run_scheduler(settings: Settings) -> None:

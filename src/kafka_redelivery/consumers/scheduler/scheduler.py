@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
+from kafka_redelivery.consumers.flow.control import Topics
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
+from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
-from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import write_bytes
 from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
-from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics
-from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
-from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
     Release,
     ReleaseBuilder,
     TopicMissingError,
 )
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
+from kafka_redelivery.consumers.telemetry.observers import ProcessObserver, Released, SchedulerObserver, TierBacklog
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.aborted_write import unreadable_topics
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
+from kafka_redelivery.topology.cluster.acls import configured_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import (
     RefusalCause,
     RefusedRecord,
@@ -51,6 +53,186 @@ from kafka_redelivery.transport.protocols import (
     ReleaseTime,
     WriteResult,
 )
+
+
+class KnownTopics:
+    """Lists the topics of the cluster once, at the start. From then on it asks for those of the group alone.
+
+    A tier that is created later is in the configuration, or in the control topic, to which `redelivery topology apply`
+    adds it. A ready topic that is created later is looked up when a record has to go there.
+    """
+
+    def __init__(self, settings: Settings, reader: Reader, watch: Topics) -> None:
+        """Know nothing yet.
+
+        Args:
+            settings: the configuration.
+            reader: lists topics.
+            watch: asks again and again.
+        """
+        self._watch = watch
+        self._naming = settings.naming()
+        self._reader = reader
+        # Brokers may log each request for a topic that the user of a scheduler has no right to.
+        others = {output.topic for output in settings.outputs}
+        others |= {self._naming.jobs_topic(), self._naming.parking_topic()}
+        self._configured = frozenset(topic.name for topic in configured_topics(settings)) - others
+        self._found: frozenset[str] = frozenset()
+        """Tiers and ready topics that were found, configured or not."""
+
+        self.counts: Mapping[str, int] = {}
+        """The partition counts of those that exist."""
+
+        self.found: Mapping[str, FoundTopic] = {}
+        """Those that exist, as the watch has found them."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that may exist. Safe from any thread."""
+        return self._configured | self._found
+
+    def list(self) -> None:
+        """Find all topics of the group, which needs a list of all topics of the cluster."""
+        listed = self._reader.partition_counts()
+        self.found = {topic: FoundTopic(count, "") for topic, count in listed.items()}
+        self._note(listed)
+        self._count(listed)
+
+    def refresh(self, named: Iterable[str]) -> bool:
+        """Return whether there are new :attr:`counts`. Does not wait.
+
+        Args:
+            named: the tiers that the control topic names.
+        """
+        self._note(named)
+        answer = self._watch.poll(self.names, self.found)
+        if answer is not None:
+            self.found = answer
+            self._count({topic: each.partitions for topic, each in answer.items()})
+        return answer is not None
+
+    def look_up(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """Return the partition counts of a few topics; wait until Kafka answers."""
+        found = self._reader.partition_counts(topics)
+        self._note(found)
+        return found
+
+    def _note(self, topics: Iterable[str]) -> None:
+        topics = set(topics)
+        found = {*self._naming.tiers_among(topics), *self._naming.ready_topics_among(topics)}
+        found |= {self._naming.mixed_topic()} & topics
+        if not found <= self._found:
+            self._found |= found
+
+    def _count(self, found: Mapping[str, int]) -> None:
+        ours = {topic: count for topic, count in found.items() if topic in self.names}
+        self.counts = counts_to_produce_with(self.counts, ours)
+
+
+class Refusals:
+    """Refused records by tier partition and offset. They are dead-lettered when they are read again."""
+
+    def __init__(self, halted: HaltedPartitions, observer: ProcessObserver) -> None:
+        """Start without refusals.
+
+        Args:
+            halted: gets the partitions that cannot go on.
+            observer: learns of each of them.
+        """
+        self._halted = halted
+        self._observer = observer
+        self._reasons: dict[tuple[Partition, int], str] = {}
+
+    def reason(self, partition: Partition, offset: int) -> str | None:
+        """Return the broker's reason for refusing a record, ``None`` if it has not refused it."""
+        return self._reasons.get((partition, offset))
+
+    def add(self, release: Release, error: WriteRefusedError) -> dict[Partition, Checkpoint]:
+        """Add the refused records of a write. If one is a dead letter, or lacks a right or topic, its partition halts.
+
+        Returns:
+            The offsets of the other partitions whose records are written nevertheless, if there is no transaction.
+        """
+        halted: set[Partition] = set()
+        for refused in error.refused:
+            origin = release.origins[refused.index]
+            if origin not in self._reasons and not refused.cause.outside:
+                self._reasons[origin] = refused.reason
+            elif origin[0] not in halted:
+                halted.add(origin[0])
+                self._observer.halted(self._halted.halt(*origin, release.records[refused.index], refused))
+        if not error.others_written:
+            return {}
+        return {partition: point for partition, point in release.checkpoints.items() if partition not in halted}
+
+    def confirm(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Drop the refusals that a confirmed write has dealt with."""
+        for partition, offset in list(self._reasons):
+            if partition in checkpoints and offset < checkpoints[partition].offset:
+                del self._reasons[partition, offset]
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Drop the refusals of partitions that are given up, or whose topics were created again."""
+        self._reasons = {origin: reason for origin, reason in self._reasons.items() if origin[0] not in partitions}
+
+
+class PausedTiers:
+    """Applies pauses between two turns of the scheduler. What is buffered of a paused tier stays buffered, in order."""
+
+    def __init__(self, pauses: PauseView) -> None:
+        """Hold nothing yet."""
+        self._pauses = pauses
+        self._current = pauses.current
+
+    def apply(self) -> None:
+        """Obey the pauses that hold now. A write that has begun ends as usual."""
+        self._current = self._pauses.current
+        self._pauses.applied(self._current)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The tiers that the control topic names."""
+        return self._pauses.tiers
+
+    def running(self, tiers: Mapping[Partition, TierPartition]) -> Mapping[Partition, TierPartition]:
+        """Return the partitions that may be released."""
+        if not self._current:
+            return tiers
+        return {each: tier for each, tier in tiers.items() if not self._current.covers(each.topic)}
+
+    def held(self, partitions: Iterable[Partition]) -> set[Partition]:
+        """Return the partitions that are paused."""
+        return {each for each in partitions if self._current.covers(each.topic)} if self._current else set()
+
+    def report(self, observer: SchedulerObserver, partitions: Iterable[Partition]) -> None:
+        """Report what is held: a number for each assigned topic."""
+        partitions = list(partitions)
+        held = Counter({each.topic: 0 for each in partitions})
+        held.update(each.topic for each in self.held(partitions))
+        observer.paused(held, self._current.end)
+
+
+def backlog(tiers: Mapping[Partition, TierPartition], reader: Reader) -> list[TierBacklog]:
+    """Return the backlog of each tier.
+
+    Args:
+        tiers: the assigned partitions. The topic of one that is about to be revoked may be deleted already.
+        reader: knows how many records of a partition are not fetched.
+    """
+    backlogs: dict[str, TierBacklog] = {}
+    lags = reader.lags({partition: tier.progress.next_offset for partition, tier in tiers.items()})
+    for partition, tier in tiers.items():
+        topic = partition.topic
+        pending = len(tier) + lags[partition]
+        oldest_ms = tier.oldest_ms
+        before = backlogs.get(topic)
+        if before is not None:
+            pending += before.pending
+            oldest_ms = min((ms for ms in (oldest_ms, before.oldest_ms) if ms is not None), default=None)
+        owned = 1 if before is None else before.partitions + 1
+        backlogs[topic] = TierBacklog(topic, pending, oldest_ms, tier.delay_ms, owned)
+    return list(backlogs.values())
+
 
 _log = logging.getLogger(__name__)
 

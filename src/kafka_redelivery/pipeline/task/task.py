@@ -2,13 +2,20 @@
 
 Every write of a task is a transaction of outputs, retry records, dead letters, journal entries and the committed
 offsets. A task that runs again reads the committed offsets first and continues from there.
+
+Loads a task in a Python worker, where Spark puts the files of a job in front of the standard library.
+
+This module imports only what Python and PySpark have imported before: a user's ``grp.py`` must not be found instead.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 
 import pyarrow as pa
 
@@ -17,9 +24,33 @@ from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 from kafka_redelivery.pipeline.handler.rows import by_partition
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus
 from kafka_redelivery.pipeline.task.runner import Runner, runner_for
-from kafka_redelivery.pipeline.task.search_path import load_task
 from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
 from kafka_redelivery.transport.errors import MembershipOutdatedError, TransportError, WriterFencedError
+
+
+def load_task(home: str, plan: bytes) -> object:
+    """Return the task with a pickled plan, after the standard library has its place in the search path again.
+
+    Args:
+        home: the module of ``Task``, which imports modules that could be hidden before.
+        plan: the pickled plan.
+    """
+    from pyspark import SparkFiles  # noqa: PLC0415 - only Python workers need it
+
+    standard_library_first(SparkFiles.getRootDirectory())
+    task: Callable[[object], object] = import_module(home).Task
+    return task(pickle.loads(plan))  # noqa: S301 - from our own driver
+
+
+def standard_library_first(root: str) -> None:
+    """Move the folder of a job's files, and the archives in it, behind the standard library in ``sys.path``."""
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - as in sys.path
+    shipped = [path for path in sys.path if path == root or path.startswith(root + os.sep)]
+    others = [path for path in sys.path if path not in shipped]
+    at = [number for number, path in enumerate(others, 1) if path in {library, os.path.join(library, "lib-dynload")}]  # noqa: PTH118
+    if at:
+        sys.path[:] = [*others[: at[-1]], *shipped, *others[at[-1] :]]
+
 
 RESULT = "summary binary"
 """The Spark schema of what a task returns: a pickled :class:`TaskResult`."""

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from threading import Event
 from typing import Final, NamedTuple, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
+from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
 from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record, judged
-from kafka_redelivery.pipeline.handler.outcomes import Handled
-from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.pipeline.handler.outcomes import Emitted, Handled
+from kafka_redelivery.pipeline.handler.rows import Row, Rows
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.pipeline.task.open_partition import OpenPartition
-from kafka_redelivery.pipeline.task.rows_work_item import RowsWorkItem
 from kafka_redelivery.pipeline.task.runner import Runner
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import is_void
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
@@ -34,7 +40,66 @@ from kafka_redelivery.transport.errors import (
     WriteRefusedError,
     WriterFencedError,
 )
-from kafka_redelivery.transport.protocols import Message, Partition, WriteResult
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, WriteResult
+
+_as_record: Final = cast("Callable[[tuple[object, ...]], ProducerRecord]", partial(tuple.__new__, ProducerRecord))
+"""``ProducerRecord._make`` without a Python call for each record."""
+
+
+@dataclass(slots=True, eq=False)
+class RowsWorkItem(WorkItem):
+    """A :class:`WorkItem` whose records all have their outcomes."""
+
+    tables: list[Emitted] = field(default_factory=list)
+    """Records that the handler emitted, as Arrow columns."""
+
+    _offsets: list[int] = field(default_factory=list)
+
+    def offsets(self) -> list[int]:
+        """Return the offsets of all records."""
+        if not self._offsets:
+            messages = cast("Rows | list[Row]", self.messages)
+            self._offsets = messages.offsets() if isinstance(messages, Rows) else [each.offset() for each in messages]
+        return self._offsets
+
+    def emitted(self, held: Container[int] = ()) -> tuple[list[ProducerRecord], list[int]]:
+        """Return the emitted records, and for each the offset of the record that emitted it.
+
+        ``held`` has no effect: every record of this item is written.
+        """
+        del held
+        offsets = self.offsets()
+        records = [record for _, outputs in self.outputs for record in outputs]
+        owners = [offsets[index] for index, outputs in self.outputs for _ in outputs]
+        for topic, partition, table in self.tables:
+            rows, keys, values, headers = (table.column(number) for number in range(4))
+            fields = zip(
+                repeat(topic), repeat(partition), keys.to_pylist(), values.to_pylist(), _header_lists(headers),
+                strict=False,
+            )  # fmt: skip
+            records += map(_as_record, fields)
+            owners += map(offsets.__getitem__, rows.to_pylist())
+        return records, owners
+
+    def refuse(self, offset: int, failure: Failure) -> None:
+        """Record a failure for one of the records in place of its outcome."""
+        index = self.offsets().index(offset)
+        self.outputs = [entry for entry in self.outputs if entry[0] != index]
+        self.tables = [
+            each._replace(table=each.table.filter(pc.not_equal(each.table.column("row"), index)))
+            for each in self.tables
+        ]  # fmt: skip
+        others = [entry for entry in self.failures if entry[0] != index]
+        self.failures = sorted([*others, (index, failure)], key=lambda entry: entry[0])
+
+
+def _header_lists(headers: pa.Array) -> list[HeaderList | None] | repeat[None]:
+    if headers.null_count == len(headers):
+        return repeat(None)
+    return [
+        None if pairs is None else [(pair["key"], pair["value"]) for pair in pairs] for pairs in headers.to_pylist()
+    ]
+
 
 _log = logging.getLogger(__name__)
 

@@ -4,17 +4,142 @@ Classic sorts the matching entries in a tree, by a comparison that is neither an
 order that changes from run to run. Its choice is only certain where one entry comes before every other, whichever way
 they are compared. Elsewhere, this module chooses by one documented order (:func:`specificity`) and marks the choice as
 not stable.
+
+Matching of destinations with patterns: ``*`` matches one word, ``>`` any number of words at the end.
+
+A wildcard character inside a word has no special meaning.
+
+Source: ``DestinationFilter`` and its subclasses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 
-from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
-from kafka_redelivery.topology.classic.destination_map import DestinationMap
-from kafka_redelivery.topology.classic.filters import matches
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination, Kind
+
+
+@dataclass(slots=True)
+class _Node:
+    """One word of the patterns: the entries whose pattern ends here, and the words that follow."""
+
+    entries: list[int] = field(default_factory=list)
+    children: dict[str, _Node] = field(default_factory=dict)
+
+    def below(self) -> Iterator[int]:
+        """Yield the entries of all nodes below this one."""
+        for child in self.children.values():
+            yield from child.entries
+            yield from child.below()
+
+
+class DestinationMap:
+    """Patterns by their index in a list; a composite is stored under each of its parts."""
+
+    def __init__(self, patterns: Iterable[Destination]) -> None:
+        self._roots = {kind: _Node() for kind in Kind}
+        for index, pattern in enumerate(patterns):
+            self._add(pattern, index)
+
+    def candidates(self, destination: Destination) -> list[int]:
+        """Return the indexes of all entries that the broker's map returns, in the order of the list.
+
+        These can be more than those that match: a destination with wildcards of its own also returns the entries below.
+
+        Source: ``DestinationMap.get`` and ``DestinationMapNode.appendMatchingValues``.
+        """
+        found: set[int] = set()
+        for part in destination.parts if destination.composite else (destination,):
+            _collect([self._roots[part.kind]], part.paths, found)
+        return sorted(found)
+
+    def _add(self, pattern: Destination, index: int) -> None:
+        for part in pattern.parts if pattern.composite else (pattern,):
+            node = self._roots[part.kind]
+            for word in part.paths:
+                node = node.children.setdefault(word, _Node())
+            node.entries.append(index)
+
+
+def _collect(nodes: list[_Node], words: Sequence[str], found: set[int]) -> None:
+    """Follow the words from the nodes, and collect the entries on the way whose wildcards match."""
+    for index, word in enumerate(words):
+        if word == ANY_DESCENDANT:
+            for node in nodes:
+                found.update(node.below(), node.entries)
+            return
+        for node in nodes:
+            _collect_wildcards(node, words[index + 1 :], found)
+        if word == ANY_CHILD:
+            nodes = [child for node in nodes for child in node.children.values()]
+        else:
+            nodes = [node.children[word] for node in nodes if word in node.children]
+    for node in nodes:
+        found.update(node.entries)
+        # A.> also matches A.
+        if ANY_DESCENDANT in node.children:
+            found.update(node.children[ANY_DESCENDANT].entries)
+
+
+def _collect_wildcards(node: _Node, rest: Sequence[str], found: set[int]) -> None:
+    if ANY_CHILD in node.children:
+        _collect([node.children[ANY_CHILD]], rest, found)
+    if ANY_DESCENDANT in node.children:
+        anything = node.children[ANY_DESCENDANT]
+        found.update(anything.entries, anything.below())
+
+
+class FilterKind(StrEnum):
+    """The class of filter that the broker uses for a pattern."""
+
+    COMPOSITE = "CompositeDestinationFilter"
+    PREFIX = "PrefixDestinationFilter"
+    WILDCARD = "WildcardDestinationFilter"
+    SIMPLE = "SimpleDestinationFilter"
+
+
+def filter_kind(pattern: Destination) -> FilterKind:
+    """Return the kind of filter that the broker creates for a pattern."""
+    if pattern.composite:
+        return FilterKind.COMPOSITE
+    if pattern.paths[-1] == ANY_DESCENDANT:
+        return FilterKind.PREFIX
+    return FilterKind.WILDCARD if ANY_CHILD in pattern.paths else FilterKind.SIMPLE
+
+
+def matches(pattern: Destination, destination: Destination) -> bool:
+    """Whether the pattern matches the destination; both must be of the same kind."""
+    kind = filter_kind(pattern)
+    if kind is FilterKind.COMPOSITE:
+        return any(matches(part, destination) for part in pattern.parts)
+    if pattern.kind is not destination.kind:
+        return False
+    if kind is FilterKind.PREFIX:
+        return _matches_prefix(_without_repetition(pattern.paths), destination.paths)
+    if kind is FilterKind.WILDCARD:
+        wanted, words = pattern.paths, destination.paths
+        return len(wanted) == len(words) and all(
+            want in {ANY_CHILD, word} for want, word in zip(wanted, words, strict=True)
+        )
+    return pattern.name == destination.name
+
+
+def _without_repetition(words: Sequence[str]) -> list[str]:
+    """``A.>.>`` is treated as ``A.>``."""
+    end = len(words)
+    while end and words[end - 1] == ANY_DESCENDANT:
+        end -= 1
+    return [*words[:end], ANY_DESCENDANT]
+
+
+def _matches_prefix(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """``A.>`` also matches ``A``. A ``*`` in the destination itself matches any word, too."""
+    if len(words) < len(wanted) - 1:
+        return False
+    return all(ANY_CHILD in {want, word} or want == word for want, word in zip(wanted[:-1], words, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

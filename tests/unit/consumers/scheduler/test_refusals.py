@@ -1,8 +1,8 @@
 """A refused record is dead-lettered when it is read again. A missing right halts its partition instead."""
 
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
-from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import Release
+from kafka_redelivery.consumers.scheduler.scheduler import Refusals
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
-from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
+from kafka_redelivery.consumers.scheduler.scheduler import Scheduler, backlog
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, TierBacklog
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S

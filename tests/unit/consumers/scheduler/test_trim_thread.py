@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from kafka_redelivery.consumers.scheduler import trim_thread
-from kafka_redelivery.consumers.scheduler.trim_thread import trimming
+from kafka_redelivery.consumers.scheduler import run as trim_thread
+from kafka_redelivery.consumers.scheduler.run import trimming
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError

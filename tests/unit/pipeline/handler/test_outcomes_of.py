@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.pipeline.handler.outcomes_of import outcomes_of
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
-from kafka_redelivery.pipeline.task.rows_work_item import RowsWorkItem
+from kafka_redelivery.pipeline.task.task_run import RowsWorkItem
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _LANE = cast("Lane", None)

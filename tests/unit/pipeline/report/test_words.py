@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from kafka_redelivery.pipeline.report.page import survival_sentences
 from kafka_redelivery.pipeline.report.report import Report
-from kafka_redelivery.pipeline.report.words import survival_sentences
 
 _ATTEMPTS = [(1, 1186, 0, 0), (2, 1186, 500, 0), (3, 686, 0, 0), (4, 686, 0, 0), (5, 686, 0, 686)]
 

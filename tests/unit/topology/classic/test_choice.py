@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.classic.choice import choose, compare, specificity
+from kafka_redelivery.topology.classic.choice import DestinationMap, choose, compare, matches, specificity
 from kafka_redelivery.topology.classic.destination import Destination, Kind, parse_destination
-from kafka_redelivery.topology.classic.destination_map import DestinationMap
-from kafka_redelivery.topology.classic.filters import matches
 
 WORDS = st.sampled_from(["A", "B", "*", ">"])
 NAMES = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, max_size=4).map(".".join)

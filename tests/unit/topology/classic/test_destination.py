@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafka_redelivery.topology.classic.choice import choose
+from kafka_redelivery.topology.classic.choice import FilterKind, choose, filter_kind, matches
 from kafka_redelivery.topology.classic.destination import parse_destination
-from kafka_redelivery.topology.classic.filters import FilterKind, filter_kind, matches
 from kafka_redelivery.topology.errors import DestinationError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kafka_redelivery.topology.java.murmur2 import _murmur2, partition_of_key
+from kafka_redelivery.transport.activemq.broker_message import _murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kafka_redelivery.transport.broker.launch import Launch
+from kafka_redelivery.transport.broker.embedded import Launch
 
 SESSION = "broker.session.timeout.ms"
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
-from kafka_redelivery.consumers.scheduler.backlog import backlog
+from kafka_redelivery.consumers.scheduler.scheduler import backlog
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
