@@ -36,8 +36,8 @@ from kafka_redelivery.transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
 
-_FILE_ROWS: Final = 100_000
-_FILE_BYTES: Final = 32 << 20
+_FILE_ROWS: Final = 40_000
+_FILE_BYTES: Final = 12 << 20
 """When a file of letters or actions is written, so that memory stays flat."""
 
 
