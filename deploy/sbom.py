@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from packaging.markers import Marker
 
-from kafka_redelivery.cli.console.assets import manifest
+from kafka_redelivery.cli.console.rendering import manifest
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA
 from kafka_redelivery.transport.broker.jars import LOCK_FILE, locked_jars
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.errors import ReportingGroup
 from kafka_redelivery.cli.output import print_text
 from kafka_redelivery.topology import exit_codes
@@ -19,51 +20,51 @@ if TYPE_CHECKING:
     from typer.core import TyperGroup
 
 _COMMANDS: Final = {
-    "worker": ("run:worker", "Run a worker: handle the records of the sources until SIGTERM or Ctrl-C."),
+    "worker": ("commands.run:worker", "Run a worker: handle the records of the sources until SIGTERM or Ctrl-C."),
     "scheduler": (
-        "run:scheduler",
+        "commands.run:scheduler",
         "Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C.",
     ),
     "status": (
-        "status:status",
+        "commands.status:status",
         "Show the group: members, what waits and when it is due, dead letters, pauses and who obeys them, faults.",
     ),
     "find": (
-        "find:find",
+        "commands.find:find",
         "Say where a record is: in its source, a tier, a ready topic or a dead-letter topic, or finished.",
     ),
     "console": (
-        "console:console",
+        "console.command:ConsoleCommand",
         "Serve a web console: what moves and waits, failures, letters, jobs, topology and the audit trail.",
     ),
-    "pause": ("pauses:pause", "Pause the group, or the sources and tiers that are named."),
-    "resume": ("pauses:resume", "End all pauses, or those of the sources and tiers that are named."),
-    "sweep": ("sweep:sweep", "Remove expired dead letters in one pass."),
+    "pause": ("commands.pauses:pause", "Pause the group, or the sources and tiers that are named."),
+    "resume": ("commands.pauses:resume", "End all pauses, or those of the sources and tiers that are named."),
+    "sweep": ("commands.sweep:sweep", "Remove expired dead letters in one pass."),
     "explain": (
-        "explain:explain",
+        "commands.explain:explain",
         "Explain what happens to a failing record: policy, delays, tiers and dead-letter topic of a destination.",
     ),
     "import": (
-        "importing:import_configuration",
+        "commands.importing:import_configuration",
         "Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out.",
     ),
     "import-letters": (
-        "import_letters:import_letters",
+        "commands.import_letters:ImportLetters",
         "Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.",
     ),
     "broker": (
-        "broker:broker",
+        "commands.broker:broker",
         "Run an Apache Kafka on this machine until Ctrl-C: one or more nodes on 127.0.0.1, for trying things out.",
     ),
-    "topology": ("topology:app", "Plan, create and check the topics of a group."),
-    "config": ("config:app", "Check and print the configuration; needs no cluster."),
-    "pipeline": ("pipeline:app", "Run jobs on Spark."),
+    "topology": ("commands.topology:app", "Plan, create and check the topics of a group."),
+    "config": ("commands.config:app", "Check and print the configuration; needs no cluster."),
+    "pipeline": ("commands.pipeline:app", "Run jobs on Spark."),
     "dlq": (
-        "dlq_commands:app",
+        "commands.dlq_commands:app",
         "List dead letters and send them again, each exactly once: ours, or with --bootstrap those of another system.",
     ),
 }
-"""For each command the function or group in ``cli/commands`` and the line of ``redelivery --help``."""
+"""For each command the function or group and the line of ``redelivery --help``."""
 
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
 
@@ -84,8 +85,8 @@ class _Commands(Mapping[str, "TyperCommand | TyperGroup"]):
 @cache
 def _imported(name: str, home: str) -> TyperCommand | TyperGroup:
     module, _, attribute = home.partition(":")
-    found = getattr(import_module(f"kafka_redelivery.cli.commands.{module}"), attribute)
-    alone = typer.Typer()
+    found = getattr(import_module(f"kafka_redelivery.cli.{module}"), attribute)
+    alone = Commands()
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,6 @@ from kafka_redelivery.topology.config.loading import load_policies, load_setting
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.faults import ConfigurationError, Fault, Violation
-from kafka_redelivery.topology.printable import LATEST_MS
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", envvar="REDELIVERY_CONFIG", metavar="FILE", help="The configuration file.")
@@ -62,6 +61,13 @@ LogFormatOption = Annotated[
 ]
 
 
+def begin_log(level: LogLevel, log_format: LogFormat) -> None:
+    """Log to standard error."""
+    from kafka_redelivery.consumers.telemetry.logs import JSON, TEXT, log_to_stderr
+
+    log_to_stderr(level.name, JSON if log_format is LogFormat.JSON else TEXT)
+
+
 def load(
     config: Path, overrides: list[str] | None, checks: Sequence[Callable[[Settings], Iterable[Violation]]] = ()
 ) -> Settings:
@@ -102,31 +108,6 @@ def duration(text: str, option: str) -> timedelta:
         return parse_duration(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
-
-
-def point_in_time(text: str, option: str, now_ms: int, *, ago: bool) -> int:
-    """Parse the value of an option as a time (epoch ms); a wrong one is an error of the command line.
-
-    Args:
-        text: an ISO time, in UTC if it names no zone, or a duration.
-        option: its name.
-        now_ms: the present (epoch ms).
-        ago: whether a duration is counted back from now instead of forward.
-    """
-    try:
-        try:
-            distance_ms = round(parse_duration(text).total_seconds() * 1000)
-        except ValueError:
-            time = datetime.fromisoformat(text)
-            at_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-        else:
-            at_ms = now_ms - distance_ms if ago else now_ms + distance_ms
-    except ValueError:
-        problem = f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h"
-        raise typer.BadParameter(problem, param_hint=option) from None
-    if not 0 <= at_ms <= LATEST_MS:
-        raise typer.BadParameter(f"{text!r} is before 1970 or after the year 9999", param_hint=option)
-    return at_ms
 
 
 def named_values(texts: Iterable[str] | None, option: str) -> dict[str, str]:

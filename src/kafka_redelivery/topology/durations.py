@@ -1,9 +1,11 @@
-"""Durations as text: ``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
+"""Durations as text: ``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``; and times, which may be given as one."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+
+from kafka_redelivery.topology.printable import LATEST_MS
 
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """The length of each unit, the longest unit first."""
@@ -29,6 +31,34 @@ def parse_duration(value: object) -> timedelta:
     except OverflowError:
         msg = f"{value!r} is too long for a duration; write a shorter one"
         raise ValueError(msg) from None
+
+
+def parse_time(text: str, now_ms: int, *, ago: bool) -> int:
+    """Parse a time that a person wrote, and return it as epoch ms.
+
+    Args:
+        text: an ISO time, in UTC if it names no zone, or a duration.
+        now_ms: the present (epoch ms).
+        ago: whether a duration is counted back from now instead of forward.
+
+    Raises:
+        ValueError: the text is neither, or the time cannot be shown.
+    """
+    try:
+        try:
+            distance_ms = round(parse_duration(text).total_seconds() * 1000)
+        except ValueError:
+            time = datetime.fromisoformat(text)
+            at_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+        else:
+            at_ms = now_ms - distance_ms if ago else now_ms + distance_ms
+    except ValueError:
+        msg = f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h"
+        raise ValueError(msg) from None
+    if not 0 <= at_ms <= LATEST_MS:
+        msg = f"{text!r} is before 1970 or after the year 9999"
+        raise ValueError(msg)
+    return at_ms
 
 
 def parse_milliseconds(text: str) -> int | None:

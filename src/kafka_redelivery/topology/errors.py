@@ -88,3 +88,14 @@ class MatchError(TopologyError):
         super().__init__(f"match {match!r} {problem}")
         self.match = match
         self.problem = problem
+
+
+class OptionError(TopologyError):
+    """A value that a person has given is wrong; the message says why, and what to give instead."""
+
+    exit_code = exit_codes.USAGE
+
+    def __init__(self, option: str, problem: str) -> None:
+        """Name the option without its dashes, such as ``since``; a form has a field of the same name."""
+        super().__init__(problem)
+        self.option = option

@@ -6,10 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kafka_redelivery.cli.console.authentication import LocalUser
+from kafka_redelivery.cli.console.access import LocalUser, Role, User
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.cli.console.users import Role, User
 from tests.integration.console.test_protection import _csrf, _login
 from tests.unit.cli.console.consoles import answered, console_of, guarded, routes
 

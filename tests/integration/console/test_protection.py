@@ -1,15 +1,14 @@
 """Who may change something in the console, and what another site may not."""
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.cli.console.application import application
-from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy, networks_of
+from kafka_redelivery.cli.console.access import LocalUser, Role, TokenLogin, Tokens, TrustedProxy, User
+from kafka_redelivery.cli.console.live import Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.cli.console.polling import Problem
-from kafka_redelivery.cli.console.tokens import Tokens
-from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.console.server import application
 from tests.unit.cli.console.consoles import ADDRESS, client, console_of, guarded, routes
 
 _TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of a test
@@ -161,7 +160,7 @@ def test_a_link_from_another_site_works(tmp_path: Path) -> None:
 
 def test_only_the_proxy_says_who_asks(tmp_path: Path) -> None:
     """The same headers from another peer, twice, or empty, are nothing."""
-    proxy = TrustedProxy(networks_of(["10.1.0.0/16"]), "X-User", "X-Role")
+    proxy = TrustedProxy([ip_network("10.1.0.0/16")], "X-User", "X-Role")
     app = guarded(console_of(tmp_path, proxy))
     known = {"X-User": "ann", "X-Role": "operator"}
     page = client(app, "10.1.2.3").get("/topology", headers=known)
@@ -177,7 +176,7 @@ def test_only_the_proxy_says_who_asks(tmp_path: Path) -> None:
 
 def test_without_a_role_header_everyone_is_a_viewer(tmp_path: Path) -> None:
     """A role that is not asked for is not taken from any header."""
-    proxy = TrustedProxy(networks_of(["10.1.2.3"]), "X-User", None)
+    proxy = TrustedProxy([ip_network("10.1.2.3")], "X-User", None)
     page = client(guarded(console_of(tmp_path, proxy)), "10.1.2.3").get(
         "/topology", headers={"X-User": "ann", "X-Role": "admin"}
     )

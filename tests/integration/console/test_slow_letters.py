@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.pages import compare, letter
+from kafka_redelivery.cli.console.pages import letter
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from tests.unit.cli.console.consoles import answered, console_of, guarded
@@ -20,8 +20,7 @@ class _Hanging:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given_up, self._begun = threading.Event(), threading.Semaphore(0)
-        for page in (letter, compare):
-            monkeypatch.setattr(page, "row_of", self._hang)
+        monkeypatch.setattr(letter, "row_of", self._hang)
 
     def _hang(self, _: Console, __: object) -> LetterRow:
         self._begun.release()

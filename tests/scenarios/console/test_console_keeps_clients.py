@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from kafka_redelivery.cli.console.flow import FlowWatch
-from kafka_redelivery.cli.console.job_book import JobBook
+from kafka_redelivery.cli.console.jobs import JobBook
 from kafka_redelivery.cli.console.letters import Letters
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.consumers.operations import pausing

@@ -9,8 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafka_redelivery.cli import editor
-from kafka_redelivery.cli.commands import dlq_edit
+from kafka_redelivery.cli.commands import dlq_letter
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import Edit, append_jobs
@@ -226,7 +225,7 @@ def test_the_editor(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     group.cluster.produce(group.dead_letters, [died(group, 0, do="reject")])
     script, log = group.folder / "editor.py", group.folder / "log of editor"
     script.write_text(_SCRIPT, encoding="utf-8")
-    monkeypatch.setattr(dlq_edit, "has_terminal", lambda: True)
+    monkeypatch.setattr(dlq_letter, "has_terminal", lambda: True)
     name = f"{group.dead_letters}-0@0"
     unset = dict.fromkeys(each for each in os.environ if each.startswith("REDELIVERY_"))
     temporary = group.folder / "tmp"
@@ -256,4 +255,4 @@ def test_an_editor_that_fails(monkeypatch: pytest.MonkeyPatch, command: str, pro
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", command)
     with pytest.raises((RedriveError, typer.BadParameter), match=problem):
-        editor.edited("text", ".txt")
+        dlq_letter.edited("text", ".txt")

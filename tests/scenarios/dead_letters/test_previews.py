@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.cli.commands import confirmation
-from kafka_redelivery.cli.commands.dlq_running import create_and_run
-from kafka_redelivery.cli.commands.dlq_selection import selection
+from kafka_redelivery.dead_letters.choosing import selection_of
 from kafka_redelivery.dead_letters.creation import _listed
 from kafka_redelivery.dead_letters.exporting import exportable
 from kafka_redelivery.dead_letters.ledger import Ledger
@@ -79,10 +78,10 @@ def test_a_preview_is_what_a_job_has(group: Group) -> None:
     settings, name = settings_of(group), group.name
     selections: list[Mapping[str, Any]] = [
         {},
-        {"keys": ["k3"]},
-        {"reasons": ["re*"]},
-        {"states": ["sent", "parked"]},
-        {"ids": [f"{group.dead_letters}-1@1"]},
+        {"key": ["k3"]},
+        {"reason": ["re*"]},
+        {"state": ["sent", "parked"]},
+        {"id": [f"{group.dead_letters}-1@1"]},
     ]
     options = [
         JobOptions(group=name),
@@ -91,7 +90,7 @@ def test_a_preview_is_what_a_job_has(group: Group) -> None:
         JobOptions(group=name, discard=True, again=True),
         JobOptions(group=name, to=group.output, max_redrives=9),
     ]
-    for wanted in (selection(**each) for each in selections):
+    for wanted in (selection_of(each, now_ms()) for each in selections):
         for each in options:
             listed, exported = _expected(settings, each, wanted)
             with previewed(settings, each, wanted) as (index, chosen):
@@ -167,19 +166,18 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
 
         return confirm
 
-    def redrive(wanted: Selection, before: Callable[[], object]) -> int:
+    def redrive(before: Callable[[], object], *wanted: str) -> int:
         asked.clear()
         monkeypatch.setattr(confirmation, "confirm", answering(before))
-        options = JobOptions(group=group.name)
-        settings = settings_of(group)
-        create_and_run(settings, wanted, options, Path(), None, dry_run=False, yes=False, as_json=False)
+        monkeypatch.setattr(confirmation, "can_ask", lambda **_: True)
+        assert dlq(group, "redrive", *wanted).code == 0
         return len(asked)
 
-    first = selection(ids=[f"{group.dead_letters}-{number}@{number}" for number in range(2)])
-    assert redrive(first, lambda: dead_letter(group, [6, 7])) == 1
+    first = (f"--id={group.dead_letters}-{number}@{number}" for number in range(2))
+    assert redrive(lambda: dead_letter(group, [6, 7]), *first) == 1
     assert sent(group) == exactly([0, 3])
     others = ["--id", f"{group.dead_letters}-1@0"]
-    assert redrive(Selection(), lambda: dlq_json(group, "discard", "--yes", *others)) == 1
+    assert redrive(lambda: dlq_json(group, "discard", "--yes", *others)) == 1
     assert sent(group) == exactly([0, 2, 3, 4, 5, 6, 7])
     last = dlq_json(group, "jobs")["jobs"][-1]
     assert (last["letters"], last["inOtherJobs"]) == (5, 1)

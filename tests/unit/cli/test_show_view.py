@@ -5,10 +5,11 @@ from typing import cast
 
 from rich.console import Console
 
-from kafka_redelivery.cli.views.dlq_show import Shown, print_shown
+from kafka_redelivery.cli.views.letter import print_shown
 from kafka_redelivery.dead_letters.decoding import Decoded
 from kafka_redelivery.dead_letters.letter import letter_of
 from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.showing import Shown
 from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, failure_cause

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kafka_redelivery.cli.views.dlq_diff import changes, print_diff
-from kafka_redelivery.cli.views.values import hex_dump, plain, tree_of
+from kafka_redelivery.cli.views.letter import print_diff, tree_of
 from kafka_redelivery.dead_letters.decoding import decode
+from kafka_redelivery.dead_letters.differences import changes
 from kafka_redelivery.serdes.codec import JsonCodec, RawCodec
+from kafka_redelivery.serdes.plain import hex_dump, plain
 
 
 def printed(value: object, *, full: bool = False) -> str:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_redelivery.cli.views.dlq import all_sent
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.documents import all_sent
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
 from kafka_redelivery.dead_letters.reading import no_progress

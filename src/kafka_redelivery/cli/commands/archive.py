@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from kafka_redelivery.cli.commands.run import begin_log
 from kafka_redelivery.cli.commands.signals import exit_on_signals, stop_event
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import (
@@ -22,6 +21,7 @@ from kafka_redelivery.cli.options import (
     LogLevel,
     LogLevelOption,
     Overrides,
+    begin_log,
     duration,
     load,
 )

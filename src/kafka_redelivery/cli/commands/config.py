@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import typer
 import yaml
 
+from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stdout
 from kafka_redelivery.cli.views.topology import print_faults
@@ -14,7 +14,7 @@ from kafka_redelivery.topology.config.redaction import shown
 from kafka_redelivery.topology.config.rules.exposed import exposed
 from kafka_redelivery.topology.config.settings import json_schema
 
-app = typer.Typer(no_args_is_help=True, help="Check and print the configuration; needs no cluster.")
+app = Commands(no_args_is_help=True, help="Check and print the configuration; needs no cluster.")
 
 
 @app.command()

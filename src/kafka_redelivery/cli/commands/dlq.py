@@ -1,196 +1,204 @@
-"""`redelivery dlq`: lists dead letters and sends them again."""
+"""`redelivery dlq`: lists dead letters, sends them again, and removes those that are done."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options
+from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.dlq_options import (
-    DEFAULT_MAX_REDRIVES,
     DrySending,
+    IndexFolder,
     JobName,
     JobsOf,
     KeepAttempts,
+    OfGroup,
     Ready,
+    Selecting,
     To,
+    load_quietly,
 )
-from kafka_redelivery.cli.commands.dlq_running import create_and_run, load_quietly, run_job
-from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
+from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.topology.redrive.job import MAX_RATE, MAX_REDRIVES, MIN_RATE, JobOptions
 
-app = typer.Typer(no_args_is_help=True)
+if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.creation import Preview
+    from kafka_redelivery.dead_letters.jobs import OpenJob
+    from kafka_redelivery.dead_letters.letter import Selection
+
+app = Commands(no_args_is_help=True)
 app.callback()(foreign_options)
 
 
 @app.command(name="list")
-@selecting
-def list_letters(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    *,
-    wanted: Selection,
-    of_group: OfGroup = None,
-    each: Annotated[bool, typer.Option("--each", help="Print every letter instead of their kinds.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="With --each: print this many at most.")] = 1000,
-    index: IndexFolder = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ListLetters(Selecting):
     """List dead letters: how many of which kind, and what became of those that were sent again."""
-    from kafka_redelivery.cli.commands.dlq_listing import Listing, listing
-    from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
 
-    settings = load_quietly(config, overrides)
-    found: Listing = listing(
-        settings, of_group or settings.group, wanted, limit if each else 0, index, config.absolute().parent
-    )
-    if as_json:
-        document = {
-            "ok": True,
-            "letters": found.letters,
-            "expired": found.expired,
-            "ofOthers": found.others,
-            "unreadable": found.unreadable,
-        }
-        print_json(document | ({"each": found.each} if each else {"kinds": found.kinds}))
-        return
-    if each:
-        print_letters(stdout(), found.each)
-        if len(found.each) < found.letters:
-            stdout().print(f"{found.letters - len(found.each)} more (--limit)")
-    else:
-        print_kinds(stdout(), found.kinds, found.expired, found.others, found.unreadable)
+    each: Annotated[bool, typer.Option("--each", help="Print every letter instead of their kinds.")] = False
+    limit: Annotated[int, typer.Option("--limit", min=1, help="With --each: print this many at most.")] = 1000
+    as_json: AsJson = False
+
+    def __call__(self) -> None:
+        """List them."""
+        from kafka_redelivery.cli.commands.dlq_listing import listing
+        from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
+
+        wanted, settings = self.selection(), self.settings()
+        group, limit = self.of_group or settings.group, self.limit if self.each else 0
+        found = listing(settings, group, wanted, limit, self.index, self.base)
+        if self.as_json:
+            document = {
+                "ok": True,
+                "letters": found.letters,
+                "expired": found.expired,
+                "ofOthers": found.others,
+                "unreadable": found.unreadable,
+            }
+            print_json(document | ({"each": found.each} if self.each else {"kinds": found.kinds}))
+        elif self.each:
+            print_letters(stdout(), found.each)
+            if len(found.each) < found.letters:
+                stdout().print(f"{found.letters - len(found.each)} more (--limit)")
+        else:
+            print_kinds(stdout(), found.kinds, found.expired, found.others, found.unreadable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending(Selecting):
+    """A command that creates a job of the letters of a selection, and runs it."""
+
+    create_topics: CreateTopics = False
+    dry_run: DrySending = False
+    yes: Yes = False
+    as_json: AsJson = False
+
+    def job_options(self, group: str, wanted: Selection) -> JobOptions:
+        """Return how the job sends its letters."""
+        raise NotImplementedError
+
+    def __call__(self) -> None:
+        """Show what the job would do, ask, create it and run it."""
+        from kafka_redelivery.dead_letters.jobs import create_job
+
+        wanted = self.selection()
+        refuse_without_question(dry_run=self.dry_run, yes=self.yes, as_json=self.as_json)
+        settings = self.settings()
+        options = self.job_options(self.of_group or settings.group, wanted)
+        if not self.dry_run:
+            create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
+        with refreshed_index(settings, options.group, self.index, wanted, self.base) as index:
+            job = create_job(settings, index, wanted, options, self._agrees)
+        if job is not None:
+            run_job(job, as_json=self.as_json, created=True)
+
+    def _agrees(self, chosen: Preview) -> bool:
+        """Show what a job would do, and ask; whether there is something to do."""
+        from kafka_redelivery.cli.views.dlq import print_preview
+        from kafka_redelivery.dead_letters.documents import preview_document
+
+        if not self.as_json:
+            print_preview(stdout(), chosen)
+        if self.dry_run or not chosen.total:
+            if self.as_json:
+                document = preview_document(chosen)
+                print_json({"ok": True, "dryRun": self.dry_run, "job": None, **document})
+            elif self.dry_run:
+                stdout().print("dry run: nothing was changed")
+            return False
+        if not self.yes:
+            ask("discard them?" if chosen.options.discard else "send them?")
+        return True
 
 
 @app.command()
-@selecting
-def redrive(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    *,
-    wanted: Selection,
-    of_group: OfGroup = None,
-    to: To = None,
-    ready: Ready = None,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", min=MIN_RATE, max=MAX_RATE, metavar="N", help="Letters in a second. Default: no limit."),
-    ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also letters that were sent before.")] = False,
-    keep_attempts: KeepAttempts = False,
-    max_redrives: Annotated[
-        int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
-    ] = DEFAULT_MAX_REDRIVES,
-    allow_empty: Annotated[
-        bool,
-        typer.Option("--allow-empty", help="With --bootstrap: also letters without the content of their records."),
-    ] = False,
-    create_topics: CreateTopics = False,
-    index: IndexFolder = None,
-    dry_run: DrySending = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Redrive(Sending):
     """Send dead letters again, each exactly once, to the ready topic of the group that failed.
 
     Those of another system (--bootstrap) go to the topic that their headers name.
     The letters are fixed when the job is created; letters that die later are not sent. If this command is
     interrupted, `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
-    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    options = JobOptions(
-        group=of_group or settings.group,
-        to=to,
-        ready=ready,
-        keep_attempts=keep_attempts,
-        again=again,
-        max_redrives=max_redrives,
-        rate=rate,
-        allow_empty=allow_empty,
-    )
-    if not dry_run:
-        create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    base = config.absolute().parent
-    create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    to: To = None
+    ready: Ready = None
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=MIN_RATE, max=MAX_RATE, metavar="N", help="Letters in a second. Default: no limit."),
+    ] = None
+    again: Annotated[bool, typer.Option("--again", help="Also letters that were sent before.")] = False
+    keep_attempts: KeepAttempts = False
+    max_redrives: Annotated[
+        int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
+    ] = MAX_REDRIVES
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", help="With --bootstrap: also letters without the content of their records."),
+    ] = False
+
+    def job_options(self, group: str, wanted: Selection) -> JobOptions:
+        """Return how the job sends its letters."""
+        del wanted
+        return JobOptions(
+            group=group,
+            to=self.to,
+            ready=self.ready,
+            keep_attempts=self.keep_attempts,
+            again=self.again,
+            max_redrives=self.max_redrives,
+            rate=self.rate,
+            allow_empty=self.allow_empty,
+        )
 
 
 @app.command()
-@selecting
-def discard(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    *,
-    wanted: Selection,
-    of_group: OfGroup = None,
-    create_topics: CreateTopics = False,
-    index: IndexFolder = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Discard(Sending):
     """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing.
 
     `--state sent` and `--state gone` take letters whose outcome stays unknown.
     """
-    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    options = JobOptions(
-        group=of_group or settings.group, discard=True, again=not UNKNOWN_OUTCOME.isdisjoint(wanted.states)
-    )
-    if not dry_run:
-        create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    base = config.absolute().parent
-    create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False
+
+    def job_options(self, group: str, wanted: Selection) -> JobOptions:
+        """Return how the job sets its letters aside."""
+        from kafka_redelivery.dead_letters.jobs import discarding
+
+        return discarding(group, wanted)
 
 
-@app.command()
-def purge(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    index: IndexFolder = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove dead letters that are done from the start of each partition, up to the first one that is not.
+def run_job(job: OpenJob, *, as_json: bool, created: bool = False) -> None:
+    """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import print_job
+    from kafka_redelivery.dead_letters.documents import all_sent
 
-    Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
-    """
-    from kafka_redelivery.cli.commands.dlq_index import refreshed_index
-    from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
-    from kafka_redelivery.dead_letters.created_again import refuse_created_again
-    from kafka_redelivery.dead_letters.purge import removable, remove, topics_of
-
-    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    with refreshed_index(settings, settings.group, index) as opened:
-        chosen = removable(opened)
-        if not as_json:
-            print_removable(stdout(), chosen)
-        if removable_letters(chosen) and not (yes or dry_run):
-            ask("remove them for good?")
-            # A job may have taken some of them since; and nothing that was not shown is removed.
-            opened.refresh()
-            refuse_created_again(topics_of(chosen), opened.topics, "removed")
-            chosen = removable(opened, {partition: each.before for partition, each in chosen.items()})
-    failed = {} if dry_run else remove(settings, chosen)
+    if created and not as_json:
+        stdout().print(f"job {job.id} is created")
+    doing = "setting dead letters aside" if job.discards else "sending dead letters again"
+    with stop_event() as stop, progress(stderr(), doing) as report_progress:
+        ended = job.run(stop, report_progress)
+    document = job.document()
+    whole = ended and all_sent(document)
     if as_json:
-        print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
-    elif dry_run:
-        stdout().print("dry run: nothing was changed")
+        print_json({"ok": whole, **document})
     else:
-        stdout().print(f"{removable_letters(chosen, failed)} dead letters removed")
-    for partition, reason in failed.items():
-        stderr().print(f"{partition} stays: {reason}")
-    if failed:
+        print_job(stdout(), document)
+        if not ended:
+            stdout().print(f"go on with: {job.ledger.command('resume', job.id)}")
+    if not whole:
         raise typer.Exit(exit_codes.FAILED)
 
 
@@ -202,7 +210,8 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the jobs: how far each is, and what became of the records that it sent."""
-    from kafka_redelivery.cli.views.dlq import job_document, print_jobs
+    from kafka_redelivery.cli.views.dlq import print_jobs
+    from kafka_redelivery.dead_letters.documents import job_document
     from kafka_redelivery.dead_letters.ledger import Ledger
 
     ledger = Ledger(load_quietly(config, overrides), of_group)
@@ -224,11 +233,9 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a job that was interrupted, or take it over from another process."""
-    from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.dead_letters.jobs import OpenJob
 
-    settings = load_quietly(config, overrides)
-    ledger = Ledger(settings, of_group)
-    run_job(settings, ledger, ledger.job(job).id, as_json=as_json)
+    run_job(OpenJob.named(load_quietly(config, overrides), job, of_group), as_json=as_json)
 
 
 @app.command()
@@ -241,20 +248,138 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancel a job for good, wherever it runs. What it has sent stays sent; its other letters are free again."""
-    from kafka_redelivery.cli.views.dlq import job_document, print_job
-    from kafka_redelivery.dead_letters.ledger import Ledger
-    from kafka_redelivery.dead_letters.run import cancel as cancel_job
+    from kafka_redelivery.cli.views.dlq import print_job
+    from kafka_redelivery.dead_letters.jobs import OpenJob
 
     refuse_without_question(yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    ledger = Ledger(settings, of_group)
-    name = ledger.job(job).id
+    found = OpenJob.named(load_quietly(config, overrides), job, of_group)
     if not yes:
-        print_job(stdout(), job_document(ledger, ledger.job(name)))
+        print_job(stdout(), found.document())
         ask("cancel it for good?")
-    cancel_job(settings, ledger, name)
-    document = job_document(ledger, ledger.job(name))
+    found.cancel()
     if as_json:
-        print_json({"ok": True, **document})
+        print_json({"ok": True, **found.document()})
     else:
-        print_job(stdout(), document)
+        print_job(stdout(), found.document())
+
+
+@app.command()
+def purge(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    index: IndexFolder = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove dead letters that are done from the start of each partition, up to the first one that is not.
+
+    Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
+    """
+    from kafka_redelivery.cli.views.dlq import print_removable, removable_document
+    from kafka_redelivery.dead_letters.documents import removable_letters
+    from kafka_redelivery.dead_letters.jobs import Purge
+
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
+    with refreshed_index(settings, settings.group, index) as opened:
+        found = Purge.of(settings, opened)
+        if not as_json:
+            print_removable(stdout(), found.chosen)
+        if removable_letters(found.chosen) and not (yes or dry_run):
+            ask("remove them for good?")
+            opened.refresh()  # a job may have taken some of them since; and nothing that was not shown is removed
+            found = Purge.of(settings, opened, found.chosen)
+    failed = {} if dry_run else found.remove()
+    if as_json:
+        print_json({"ok": not failed, "dryRun": dry_run, **removable_document(found.chosen, failed)})
+    elif dry_run:
+        stdout().print("dry run: nothing was changed")
+    else:
+        stdout().print(f"{removable_letters(found.chosen, failed)} dead letters removed")
+    for partition, reason in failed.items():
+        stderr().print(f"{partition} stays: {reason}")
+    if failed:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+@app.command()
+@dataclass(frozen=True, kw_only=True)
+class Export(Selecting):
+    """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64.
+
+    Letters that have expired are among them, as long as they are in their topic.
+    """
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many letters; export nothing.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the result as JSON.")] = False
+
+    def __call__(self) -> None:
+        """Print them, or how many there are."""
+        from kafka_redelivery.cli.progress import progress
+        from kafka_redelivery.cli.views.dlq import exportable_document, print_exportable
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.dead_letters.documents import exported_document
+        from kafka_redelivery.dead_letters.exporting import exportable, exported
+
+        wanted, settings = self.selection(), self.settings()
+        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+            if not self.dry_run:
+                with progress(stderr(), "reading dead letters") as report_progress:
+                    for each in exported(settings, index, wanted, report_progress):
+                        print_json(exported_document(each), indent=None)
+                return
+            found = exportable(index, wanted, wall_clock_ms())
+        if self.as_json:
+            print_json({"ok": True, "dryRun": True, **exportable_document(found)})
+        else:
+            print_exportable(stdout(), found)
+            stdout().print("dry run: nothing was exported")
+
+
+@app.command(name="import")
+def import_letters(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Lines of `redelivery dlq export`.", dir_okay=False)],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    of_group: OfGroup = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; write nothing.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send exported dead letters back to their dead-letter topics, each exactly once.
+
+    Letters that are still there, or were imported before, are left out, so run an interrupted import again.
+    """
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import importable_document, print_importable
+    from kafka_redelivery.dead_letters.importing import Import
+
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
+    if isinstance(settings, ForeignTopic):
+        raise typer.BadParameter(
+            "import sends our own dead letters back, and needs a configuration", param_hint="--bootstrap"
+        )
+    try:
+        with progress(stderr(), "reading dead letters") as report_progress:
+            importing = Import(settings, of_group or settings.group, file)
+            found = importing.preview(report_progress)
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint="FILE") from None
+    if not as_json:
+        print_importable(stdout(), found)
+    whole = True
+    if not dry_run and found.missing:
+        if not yes:
+            ask("import them?")
+        with stop_event() as stop, progress(stderr(), "importing dead letters") as report_progress:
+            whole = importing.run(stop, report_progress)
+    if as_json:
+        print_json({"ok": whole, "dryRun": dry_run, **importable_document(found)})
+    elif dry_run:
+        stdout().print("dry run: nothing was changed")
+    elif found.missing:
+        stdout().print("all are imported" if whole else "the import was interrupted; run it again to go on")
+    if not whole:
+        raise typer.Exit(exit_codes.FAILED)

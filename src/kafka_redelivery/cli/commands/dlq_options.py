@@ -1,10 +1,25 @@
-"""Options that several commands of `redelivery dlq` share."""
+"""Options that several commands of `redelivery dlq` share.
 
-from __future__ import annotations
+Without ``from __future__ import annotations``: commands in other modules inherit the fields of these classes, and typer
+needs their types there.
+"""
 
+import logging
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from kafka_redelivery.cli.commands.dlq_foreign import foreign_settings
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import OptionError
+
+_PATTERN = "; * and ? are wildcards; repeatable."
+_Texts = list[str] | None
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, or the start of its name.")]
 JobsOf = Annotated[
@@ -16,6 +31,127 @@ KeepAttempts = Annotated[
     bool, typer.Option("--keep-attempts", help="Continue to count attempts instead of beginning anew.")
 ]
 DrySending = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")]
+OfGroup = Annotated[
+    str | None, typer.Option("--of-group", metavar="GROUP", help="Letters of another consumer group instead of ours.")
+]
+IndexFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--index", metavar="FOLDER", help="Where to keep the index of dead letters. Default: in the user's cache."
+    ),
+]
 
-DEFAULT_MAX_REDRIVES = 3
-"""How often a record is sent again before it goes to the parking topic."""
+
+def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
+    """Read the configuration, or what replaces it; only warnings are logged, because the output is the result."""
+    from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
+
+    log_to_stderr(logging.WARNING, "%(message)s")
+    return foreign_settings(overrides) or load(config, overrides)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnLetters:
+    """A command about the letters of a group."""
+
+    config: ConfigFile = DEFAULT_CONFIG
+    overrides: Overrides = None
+    of_group: OfGroup = None
+
+    @property
+    def base(self) -> Path:
+        """The folder of the configuration."""
+        return self.config.absolute().parent
+
+    def settings(self) -> Settings:
+        """Read the configuration."""
+        return load_quietly(self.config, self.overrides)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selecting(OnLetters):
+    """A command about the letters of a selection."""
+
+    origins: Annotated[
+        _Texts, typer.Option("--origin", metavar="TOPIC", help="Source topic of the letters" + _PATTERN)
+    ] = None
+    reasons: Annotated[
+        _Texts,
+        typer.Option("--reason", metavar="REASON", help="Why they died, such as redeliveries_exceeded" + _PATTERN),
+    ] = None
+    exceptions: Annotated[
+        _Texts, typer.Option("--exception", metavar="CLASS", help="Class of the exception" + _PATTERN)
+    ] = None
+    fingerprints: Annotated[
+        _Texts,
+        typer.Option(
+            "--fingerprint", metavar="HEX", help="Failures of this kind, as `summary` and `show` print it; repeatable."
+        ),
+    ] = None
+    keys: Annotated[_Texts, typer.Option("--key", metavar="TEXT", help="Key of the record; repeatable.")] = None
+    headers: Annotated[
+        _Texts, typer.Option("--header", metavar="NAME=VALUE", help="A header of the record; repeatable.")
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Died at or after: 2026-11-23T02:00 (UTC), or 2h: two hours ago."),
+    ] = None
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before; as --since.")] = None
+    states: Annotated[
+        list[LetterState] | None, typer.Option("--state", help="What became of the letter; repeatable.")
+    ] = None
+    ids: Annotated[
+        _Texts,
+        typer.Option("--id", metavar="ID", help="TOPIC-PARTITION@OFFSET of a letter or its source record; repeatable."),
+    ] = None
+    ids_from: Annotated[
+        Path | None,
+        typer.Option("--ids-from", metavar="FILE", help="A file with an id in each line; - reads the input."),
+    ] = None
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="A condition in SQL, such as \"attempts >= 3 and value ->> '$.carrier' = 'UA'\" (docs/where.md).",
+        ),
+    ] = None
+    index: IndexFolder = None
+
+    def selection(self) -> Selection:
+        """Return what the options select.
+
+        Raises:
+            OptionError: one of them is wrong.
+            ExpressionError: ``--where`` cannot be understood.
+        """
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.dead_letters.choosing import selection_of
+
+        given = {
+            "origin": self.origins,
+            "reason": self.reasons,
+            "exception": self.exceptions,
+            "fingerprint": self.fingerprints,
+            "key": self.keys,
+            "header": self.headers,
+            "since": self.since,
+            "until": self.until,
+            "state": self.states,
+            "id": [*(self.ids or ()), *_lines(self.ids_from)],
+            "where": self.where,
+        }
+        return selection_of(given, wall_clock_ms())
+
+
+def _lines(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError("ids-from", f"{file} cannot be read: {error}") from None
+    found = [line.strip() for line in text.splitlines() if line.strip()]
+    if not found:
+        raise OptionError("ids-from", f"{file} has no ids")
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kafka_redelivery.cli.commands.dlq_index import refreshed_index
-from kafka_redelivery.cli.commands.dlq_running import load_quietly
+from kafka_redelivery.cli.commands.dlq_options import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq_running import load_quietly
+from kafka_redelivery.cli.commands.dlq_options import load_quietly
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
 from kafka_redelivery.cli.output import print_json, stderr, stdout
@@ -28,19 +29,26 @@ _PASSWORD = "REDELIVERY_ACTIVEMQ_PASSWORD"  # noqa: S105 - the name of a variabl
 _PORTS = {"stomp": 61613, "stomp+ssl": 61614}
 
 
-def import_letters(
+@dataclass(frozen=True, kw_only=True)
+class ImportLetters:
+    """Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.
+
+    A message leaves the queue when its dead letter is committed. Run an interrupted import again: what is in the topic
+    already is recognised. Exit code 1 if messages are left in the queue.
+    """
+
     broker: Annotated[
         str,
         typer.Argument(
             metavar="URL",
             help=f"stomp://USER@HOST:PORT, or stomp+ssl:// with --ca; the password: {_PASSWORD} or --password-file.",
         ),
-    ],
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
+    ]
+    config: ConfigFile = DEFAULT_CONFIG
+    overrides: Overrides = None
     queue: Annotated[
         str, typer.Option("--queue", metavar="NAME", help="The dead-letter queue; in Artemis mostly DLQ.")
-    ] = "ActiveMQ.DLQ",
+    ] = "ActiveMQ.DLQ"
     origin: Annotated[
         str | None,
         typer.Option(
@@ -48,68 +56,70 @@ def import_letters(
             metavar="TOPIC",
             help="The source of all messages. Default: for each, the one of its destination.",
         ),
-    ] = None,
+    ] = None
     selector: Annotated[
         str | None, typer.Option("--selector", metavar="SQL", help="A JMS selector: only the messages that it selects.")
-    ] = None,
+    ] = None
     key: Annotated[
         str, typer.Option("--key", metavar="PROPERTY", help="The property that becomes the key of the record.")
-    ] = "JMSXGroupID",
-    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trusted certificates, for TLS.")] = None,
+    ] = "JMSXGroupID"
+    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trusted certificates, for TLS.")] = None
     password_file: Annotated[
         Path | None, typer.Option("--password-file", metavar="FILE", help="A file that holds only the password.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Import this many at most.")] = None,
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Import this many at most.")] = None
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="The queue is empty if no message comes for this time.")
-    ] = "5s",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; change nothing.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.
+    ] = "5s"
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; change nothing.")] = False
+    yes: Yes = False
+    as_json: AsJson = False
 
-    A message leaves the queue when its dead letter is committed. Run an interrupted import again: what is in the topic
-    already is recognised. Exit code 1 if messages are left in the queue.
-    """
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.drained import drained_document, print_drained
-    from kafka_redelivery.dead_letters.draining import Drain, Drained
-    from kafka_redelivery.transport.activemq.queue_reader import QueueReader
+    def __call__(self) -> None:
+        """Show what is in the queue, ask, and move it."""
+        from kafka_redelivery.cli.progress import progress
+        from kafka_redelivery.cli.views.drained import drained_document, print_drained
+        from kafka_redelivery.dead_letters.draining import Drain, Drained
+        from kafka_redelivery.transport.activemq.queue_reader import QueueReader
 
-    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    address, wait_s = _address(broker, ca, password_file), duration(wait, "--wait").total_seconds()
+        refuse_without_question(dry_run=self.dry_run, yes=self.yes, as_json=self.as_json)
+        settings = load_quietly(self.config, self.overrides)
+        address, wait_s = (
+            _address(self.broker, self.ca, self.password_file),
+            duration(self.wait, "--wait").total_seconds(),
+        )
 
-    def drain(*, browse: bool) -> Drained:
-        moving = Drain(settings, origin, key)
-        doing = "looking at messages" if browse else "importing messages"
-        with (
-            stop_event() as stop,
-            progress(stderr(), doing) as report_progress,
-            closing(QueueReader(address, queue, selector, browse=browse)) as inbox,
-        ):
-            if browse:
-                return moving.preview(inbox, stop, limit, wait_s)
-            return moving.run(inbox, stop, limit, wait_s, lambda done: report_progress(done, limit or done))
+        def drain(*, browse: bool) -> Drained:
+            moving = Drain(settings, self.origin, self.key)
+            doing = "looking at messages" if browse else "importing messages"
+            with (
+                stop_event() as stop,
+                progress(stderr(), doing) as report_progress,
+                closing(QueueReader(address, self.queue, self.selector, browse=browse)) as inbox,
+            ):
+                if browse:
+                    return moving.preview(inbox, stop, self.limit, wait_s)
+                return moving.run(
+                    inbox, stop, self.limit, wait_s, lambda done: report_progress(done, self.limit or done)
+                )
 
-    found = drain(browse=True) if not yes or dry_run else None
-    if not dry_run:
-        if found is not None:
-            print_drained(stdout(), found, "to import")
-            if not (found.topics or found.present):
-                raise typer.Exit(exit_codes.FAILED if found.left else exit_codes.OK)
-            ask("import them?")
-        found = drain(browse=False)
-    assert found is not None  # noqa: S101 - one of the two has run
-    if as_json:
-        print_json({"ok": not found.left, "dryRun": dry_run, **drained_document(found)})
-    else:
-        print_drained(stdout(), found, "to import" if dry_run else "imported")
-        if dry_run:
-            stdout().print("dry run: nothing was changed")
-    if found.left:
-        raise typer.Exit(exit_codes.FAILED)
+        found = drain(browse=True) if not self.yes or self.dry_run else None
+        if not self.dry_run:
+            if found is not None:
+                print_drained(stdout(), found, "to import")
+                if not (found.topics or found.present):
+                    raise typer.Exit(exit_codes.FAILED if found.left else exit_codes.OK)
+                ask("import them?")
+            found = drain(browse=False)
+        assert found is not None  # noqa: S101 - one of the two has run
+        if self.as_json:
+            print_json({"ok": not found.left, "dryRun": self.dry_run, **drained_document(found)})
+        else:
+            print_drained(stdout(), found, "to import" if self.dry_run else "imported")
+            if self.dry_run:
+                stdout().print("dry run: nothing was changed")
+        if found.left:
+            raise typer.Exit(exit_codes.FAILED)
 
 
 def _address(url: str, ca: str | None, password_file: Path | None) -> BrokerAddress:

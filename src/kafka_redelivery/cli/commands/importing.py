@@ -1,14 +1,33 @@
-"""`redelivery import`: converts the configuration of an ActiveMQ broker."""
+"""`redelivery import`: converts the configuration of an ActiveMQ broker: a file, standard input or a connection URI."""
 
 from __future__ import annotations
 
 import os
+import re
+import select
+import sys
+from pathlib import Path
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
 import typer
 
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
+from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
+from kafka_redelivery.topology.migration.yaml_file import to_yaml
+
+_READ_TIMEOUT_S = 10.0
+"""How long to wait for a pipe or a device."""
+
+_CHUNK_BYTES = 2**20
+_LOCAL = frozenset(("", "localhost"))
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_WEB = re.compile(r"(?:https?|ftp)://[^?#]*\.xml(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
 
 
 def import_configuration(
@@ -24,10 +43,6 @@ def import_configuration(
     ] = False,
 ) -> None:
     """Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out."""
-    from kafka_redelivery.cli.commands.import_source import read_source
-    from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
-    from kafka_redelivery.topology.migration.yaml_file import to_yaml
-
     values = PlaceholderValues(named_values(properties, "--property"), os.environ if environment else {})
     imported = read_source(source, values)
     text = to_yaml(imported)
@@ -35,3 +50,82 @@ def import_configuration(
     for note in imported.notes:
         console.print(f"note: {note}")
     print_text(text, newline=False)
+
+
+def read_source(source: str, values: PlaceholderValues) -> Imported:
+    """Read a broker's configuration.
+
+    Raises:
+        MigrationError: it cannot be read, or the broker would refuse it.
+    """
+    if source == "-":
+        if sys.stdin is None:
+            raise MigrationError("standard input", "is closed")
+        return read_broker_configuration(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input", values)
+    given = bool(source) and os.path.exists(source)  # noqa: PTH110 - False for a text that is not a path
+    path = source if given else _path(source)
+    if path is None:
+        return read_connection_uri(source)
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        hint = "" if path != source else ", and it is no connection URI"
+        raise MigrationError(source, f"there is no such file{hint}") from None
+    except (OSError, ValueError) as error:
+        raise MigrationError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return read_broker_configuration(content, Path(path).name, values)
+
+
+def _path(source: str) -> str | None:
+    """Return the path that a source names, also as a ``file:`` or ``xbean:`` URI; ``None`` if it is not a file.
+
+    Raises:
+        MigrationError: it is a file on another machine, or its URI is not valid.
+    """
+    scheme, _, rest = source.partition(":")
+    match scheme.lower():
+        case "xbean":
+            rest = rest.partition("?")[0]
+            return _path(rest) or rest
+        case "file":
+            try:
+                uri = urlsplit(source)
+            except ValueError as error:
+                raise MigrationError(_shown(source), f"is not a valid URI: {error}") from None
+            if uri.netloc.lower() not in _LOCAL:
+                host = uri.netloc.rpartition("@")[2]
+                raise MigrationError(_shown(source), f"is a file on {host}; copy it here and give its path")
+            return unquote(uri.path)
+    if _WEB.fullmatch(source):
+        raise MigrationError(_shown(source), "is a file on the web; download it and give its path")
+    return None if is_connection_uri(source) and not _DRIVE.match(source) else source
+
+
+def _shown(uri: str) -> str:
+    """Return a URI without what may be a password."""
+    return re.sub(r"//[^/]*@", "//", uri.partition("?")[0])
+
+
+def _content(path: str) -> bytes:
+    """Return the content of a file or a pipe, cut off above the maximum size.
+
+    Raises:
+        OSError: it cannot be opened or read, or sends nothing in time.
+    """
+    with open(path, "rb", buffering=0, opener=_open_nonblocking) as file:
+        ready = select.poll()
+        ready.register(file, select.POLLIN)
+        content = bytearray()
+        while len(content) <= MAX_BYTES:
+            if not ready.poll(_READ_TIMEOUT_S * 1000):
+                raise TimeoutError(0, f"no data for {_READ_TIMEOUT_S:g} s")
+            chunk = file.read(_CHUNK_BYTES)
+            if chunk == b"":
+                break
+            content += chunk or b""
+        return bytes(content[: MAX_BYTES + 1])
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a pipe without waiting for a process that writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load, point_in_time
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
@@ -55,7 +55,7 @@ def pause(
     wait_s = duration(wait, "--wait").total_seconds()
     asks = _asks(source, tier, everything=everything, yes=yes, as_json=as_json)
     settings = load(config, overrides)
-    until_ms = None if until is None else _until_ms(until, wall_clock_ms())
+    until_ms = None if until is None else pausing.end_of_pause(until, wall_clock_ms())
     targets = _targets(settings, source, tier)
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
@@ -109,21 +109,10 @@ def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: boo
 
 
 def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | None) -> list[PauseTarget]:
-    from kafka_redelivery.consumers.operations.pausing import PauseTargetError, targets_of
+    from kafka_redelivery.consumers.operations.pausing import targets_of
     from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
 
-    try:
-        return targets_of(settings, sources or (), tiers or (), TopicMetadataCache(settings.kafka))
-    except PauseTargetError as error:
-        raise typer.BadParameter(str(error), param_hint="--source or --tier") from None
-
-
-def _until_ms(text: str, now_ms: int) -> int:
-    """Return the end of a pause (epoch ms)."""
-    until_ms = point_in_time(text, "--until", now_ms, ago=False)
-    if until_ms <= now_ms:
-        raise typer.BadParameter(f"{text} is in the past", param_hint="--until")
-    return until_ms
+    return targets_of(settings, sources or (), tiers or (), TopicMetadataCache(settings.kafka))
 
 
 def _print(seen: AppliedPauses, *, as_json: bool) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import tempfile
+from typing import Annotated, Final
 
 import typer
 
+from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.commands.archive import archive
 from kafka_redelivery.cli.commands.audit import audit
 from kafka_redelivery.cli.commands.erase import erase
-from kafka_redelivery.cli.commands.pods import PASSED_ON, driver, executor
 from kafka_redelivery.cli.commands.report import report
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
@@ -20,17 +22,19 @@ from kafka_redelivery.cli.options import (
     LogLevel,
     LogLevelOption,
     Overrides,
+    begin_log,
     duration,
     load,
 )
 
-app = typer.Typer(help="Run jobs on Spark.", no_args_is_help=True)
+_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+"""All arguments but a leading ``--help`` belong to ``spark-submit``."""
+
+app = Commands(help="Run jobs on Spark.", no_args_is_help=True)
 app.command()(archive)
 app.command()(audit)
 app.command()(erase)
 app.command()(report)
-app.command(context_settings=PASSED_ON)(driver)
-app.command()(executor)
 
 
 @app.command()
@@ -59,7 +63,6 @@ def stream(
 ) -> None:
     """Handle the records of the sources in a Spark streaming query, until SIGTERM or Ctrl-C."""
     exit_on_signals()
-    from kafka_redelivery.cli.commands.run import begin_log
     from kafka_redelivery.pipeline.stream.stream import run_stream
 
     within = None if until_settled is None else duration(until_settled, "--until-settled")
@@ -73,3 +76,31 @@ def stream(
         until_settled=within,
         skip_removed=skip_removed,
     )
+
+
+@app.command(context_settings=_PASSED_ON)
+def driver(context: typer.Context) -> None:
+    """Run the driver of a job. Spark on Kubernetes calls this in its pod, with the arguments of spark-submit."""
+    from kafka_redelivery.pipeline.spark.java import find_spark_java
+    from kafka_redelivery.pipeline.spark.pods import driver_command, spark_home
+
+    home = spark_home()
+    command = driver_command(os.environ, home, context.args)
+    places = {"SPARK_HOME": str(home), "JAVA_HOME": str(find_spark_java())}
+    os.execve(command[0], command, {**os.environ, **places})  # noqa: S606 - no shell is wanted
+
+
+@app.command()
+def executor() -> None:
+    """Run an executor. Spark on Kubernetes calls this in each executor's pod.
+
+    It works in a new folder among those that Spark may write, because the files of the job are put there.
+    """
+    from kafka_redelivery.pipeline.spark.java import find_spark_java
+    from kafka_redelivery.pipeline.spark.pods import executor_command, spark_home
+
+    home = spark_home()
+    command = executor_command(os.environ, home, find_spark_java())
+    folders = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
+    os.chdir(tempfile.mkdtemp(prefix="executor-", dir=folders.split(",")[0]))
+    os.execve(command[0], command, {**os.environ, "SPARK_HOME": str(home)})  # noqa: S606 - no shell is wanted

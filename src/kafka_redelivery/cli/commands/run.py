@@ -11,6 +11,7 @@ from kafka_redelivery.cli.options import (
     LogLevel,
     LogLevelOption,
     Overrides,
+    begin_log,
     load,
 )
 
@@ -47,10 +48,3 @@ def scheduler(
 
     begin_log(log_level, log_format)
     run_scheduler(load(config, overrides))
-
-
-def begin_log(level: LogLevel, log_format: LogFormat) -> None:
-    """Log to standard error."""
-    from kafka_redelivery.consumers.telemetry.logs import JSON, TEXT, log_to_stderr
-
-    log_to_stderr(level.name, JSON if log_format is LogFormat.JSON else TEXT)

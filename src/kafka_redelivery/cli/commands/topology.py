@@ -1,18 +1,28 @@
-"""`redelivery topology`: plans, creates and checks the topics of a group."""
+"""`redelivery topology`: plans, creates and checks the topics of a group, and prints the ACLs that each role needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+import yaml
 
-from kafka_redelivery.cli.commands.acls import acls
+from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
+from kafka_redelivery.cli.views.acls import (
+    USER,
+    AclUser,
+    default_principal,
+    documents,
+    kafka_commands,
+    strimzi_users,
+)
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.cluster.acls import AclRole
+from kafka_redelivery.topology.cluster.acls import AclRole, rights
 from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
@@ -21,10 +31,17 @@ from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
 from kafka_redelivery.topology.config.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Plan, create and check the topics of a group.")
-app.command()(acls)
+app = Commands(no_args_is_help=True, help="Plan, create and check the topics of a group.")
 
 _OFFLINE_REPLICAS = 3
+
+
+class AclFormat(StrEnum):
+    """How ACLs are printed."""
+
+    KAFKA_ACLS = "kafka-acls"
+    STRIMZI = "strimzi"
+    JSON = "json"
 
 
 @app.command()
@@ -174,6 +191,47 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
         raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
     if refused:
         raise typer.Exit(exit_codes.FAILED)
+
+
+@app.command()
+def acls(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    role: Annotated[
+        list[AclRole] | None, typer.Option("--role", help="Print the ACLs of this role only; repeatable.")
+    ] = None,
+    principal: Annotated[
+        str | None,
+        typer.Option("--principal", metavar="NAME", help="One user for all roles. Default: GROUP-ROLE for each role."),
+    ] = None,
+    output: Annotated[
+        AclFormat, typer.Option("--format", help="Commands of Kafka, resources of Strimzi, or JSON.")
+    ] = AclFormat.KAFKA_ACLS,
+) -> None:
+    """Print the ACLs that each role needs on a cluster that denies all else. Asks no cluster."""
+    settings = load(config, overrides)
+    users = _users(settings, tuple(dict.fromkeys(role or AclRole)), principal)
+    match output:
+        case AclFormat.KAFKA_ACLS:
+            servers = settings.kafka.get("bootstrap.servers", settings.kafka.get("metadata.broker.list", ""))
+            for line in kafka_commands(users, str(servers)):
+                print_text(line)
+        case AclFormat.STRIMZI:
+            print_text(
+                yaml.safe_dump_all(strimzi_users(users, settings.kafka), sort_keys=False, explicit_start=True),
+                newline=False,
+            )
+        case AclFormat.JSON:
+            print_json(documents(users))
+
+
+def _users(settings: Settings, roles: tuple[AclRole, ...], principal: str | None) -> list[AclUser]:
+    if principal is None:
+        return [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
+    name = principal.removeprefix(USER)
+    if not name:
+        raise typer.BadParameter("write the name of a user, such as billing-worker", param_hint="--principal")
+    return [AclUser(USER + name, roles, rights(settings, roles))]
 
 
 def _offline_sources(

@@ -16,20 +16,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from kafka_redelivery.cli.console.assets import Assets
-from kafka_redelivery.cli.console.authentication import Authentication, Visitor
-from kafka_redelivery.cli.console.broadcast import Broadcast
+from kafka_redelivery.cli.console.access import Authentication, Role, Visitor
 from kafka_redelivery.cli.console.flow import Flow, FlowWatch
-from kafka_redelivery.cli.console.job_book import JobBook, Jobs
-from kafka_redelivery.cli.console.letter_reading import KafkaAwayError, read_letter
-from kafka_redelivery.cli.console.letters import IndexState, Letters
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.jobs import JobBook, Jobs, Tasks
+from kafka_redelivery.cli.console.letters import (
+    LIBRARY_ERRORS,
+    IndexState,
+    KafkaAwayError,
+    Kept,
+    Letters,
+    kept,
+    read_letter,
+)
+from kafka_redelivery.cli.console.live import Broadcast, Polled, Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.cli.console.polling import Polled, Problem
-from kafka_redelivery.cli.console.questions import Kept, kept
-from kafka_redelivery.cli.console.rendering import Rendering
-from kafka_redelivery.cli.console.tasks import Tasks
-from kafka_redelivery.cli.console.users import Role
+from kafka_redelivery.cli.console.rendering import Assets, Rendering
 from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from kafka_redelivery.dead_letters.reading import StoredLetter

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from kafka_redelivery.cli.console.authentication import Authentication
+from kafka_redelivery.cli.console.access import Authentication
 
 _SOURCES: Final = {
     "default-src": "'none'",

@@ -1,24 +1,45 @@
-"""The dead letters as the console's pages ask for them: from the index alone, never from the topics."""
+"""The dead letters as the console's pages ask for them: from the index, and one record from its topic."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.cli.console.selection_form import Chosen
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.errors import ConsumersError, RedriveError
 from kafka_redelivery.dead_letters.created_again import letter_topic_ids
-from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.creation import Preview, preview
+from kafka_redelivery.dead_letters.exporting import Exportable, exportable
+from kafka_redelivery.dead_letters.index import listing
+from kafka_redelivery.dead_letters.index.index import Index, LetterRow
+from kafka_redelivery.dead_letters.index.listing import Deaths, deaths
+from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
+from kafka_redelivery.dead_letters.index.summary import Summary
 from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.purge import Removable, removable
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
+from kafka_redelivery.dead_letters.standing import Standing
+from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
+from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import TopologyError
+from kafka_redelivery.topology.policy.lineage import parse_message_id
+from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
+
+LIBRARY_ERRORS: Final = (ConsumersError, TransportError, TopologyError, SerdeError)
+"""What the library raises for people: the message says what happened and how to fix it."""
 
 _Answer = TypeVar("_Answer")
 
@@ -31,6 +52,11 @@ _REMEMBERED: Final = 200
 _LONGEST_S: Final = 120.0
 """How long to wait for the answer to a question that another page has asked. Queries end earlier."""
 
+_MINUTE_MS: Final = 60_000
+_WITHIN_S: Final = 10.0
+_RECORD_S: Final = 15.0
+"""A read takes some milliseconds. This is longer than the console takes to notice that Kafka is away."""
+
 
 class NoIndexYetError(ConsumersError):
     """The index is built for the first time, or cannot be built."""
@@ -38,6 +64,10 @@ class NoIndexYetError(ConsumersError):
 
 class StoppedError(ConsumersError):
     """The console stops while the index is brought up to date. The next console or command goes on."""
+
+
+class KafkaAwayError(TransportError):
+    """What is asked for is in Kafka alone, which does not answer."""
 
 
 class IndexState(NamedTuple):
@@ -197,3 +227,166 @@ class Letters:
         self.reading.done, self.reading.total = done, total
         if self.stop.is_set():
             raise StoppedError("the console stops")
+
+
+class Listed(NamedTuple):
+    """A page of letters."""
+
+    rows: list[LetterRow]
+    total: int
+
+
+class Kept(NamedTuple):
+    """How many letters of the group there are."""
+
+    topics: dict[str, int]
+    states: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.topics.values())
+
+
+def answered(wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
+    """Return the answer about a selection, and why there is none.
+
+    Both are empty if the selection has faults, and while the index is being built: the page says so itself.
+    """
+    if wanted.faults:
+        return None, ""
+    try:
+        return ask(), ""
+    except NoIndexYetError:
+        return None, ""
+    except LIBRARY_ERRORS as error:
+        return None, str(error)
+
+
+def kept(letters: Letters) -> Kept:
+    """Return how many letters there are, by topic and by state, without expired ones."""
+
+    def ask(index: Index) -> Kept:
+        found = index.summary((By.TOPIC, By.STATE))
+        topics: Counter[str] = Counter()
+        states: Counter[str] = Counter()
+        for row in found.rows:
+            topics[str(row.kind[By.TOPIC])] += row.letters
+            states[str(row.kind[By.STATE])] += row.letters
+        return Kept(dict(topics.most_common()), dict(states.most_common()))
+
+    return letters.ask(("kept", _minute()), ask)
+
+
+def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY) -> Summary:
+    """Return groups of letters."""
+
+    def ask(index: Index) -> Summary:
+        return index.summary(by, index.condition(wanted.selection))
+
+    return letters.ask(("summary", by, wanted.key, _minute()), ask)
+
+
+def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest: bool) -> Listed:
+    """Return letters, the newest first unless ``oldest``."""
+
+    def count(index: Index) -> Deaths:
+        meant = index.ours & index.condition(wanted.selection)
+        return deaths(index, meant & unexpired(wall_clock_ms()), _WITHIN_S)
+
+    minute = _minute()
+    found = letters.ask(("deaths", wanted.key, minute), count)
+    rows = letters.ask(
+        ("list", wanted.key, offset, limit, oldest, minute),
+        lambda index: listing.listed(index, found, offset, limit, _WITHIN_S, oldest=oldest),
+    )
+    return Listed(rows, found.total)
+
+
+def preview_of(letters: Letters, wanted: Chosen, options: JobOptions, topics: Mapping[str, int]) -> Preview | None:
+    """Return what a job would send; ``None`` if the index cannot tell.
+
+    Args:
+        letters: the index.
+        wanted: the letters.
+        options: how they are sent.
+        topics: those of the cluster and their numbers of partitions.
+
+    Raises:
+        RedriveError: a target is refused or does not exist.
+    """
+    return letters.ask(
+        ("preview", wanted.key, options, wall_clock_ms() // 1000),
+        lambda index: (
+            preview(letters.settings, index, wanted.selection, options, topics, wall_clock_ms())
+            if index.can_select(wanted.selection)
+            else None
+        ),
+    )
+
+
+def exportable_of(letters: Letters, wanted: Chosen) -> Exportable | None:
+    """Return what an export would have; ``None`` if the index cannot tell."""
+    return letters.ask(
+        ("export", wanted.key, _minute()),
+        lambda index: (
+            exportable(index, wanted.selection, wall_clock_ms()) if index.can_select(wanted.selection) else None
+        ),
+    )
+
+
+def removable_of(letters: Letters, state: IndexState | None) -> dict[Partition, Removable]:
+    """Return what a purge would remove.
+
+    Raises:
+        RedriveError: the index has not been brought up to date yet.
+    """
+    if state is None:
+        raise RedriveError("the index of dead letters is not there yet")
+    return letters.ask(
+        ("purge", tuple(sorted(state.ends.items())), state.ids.text()),
+        lambda index: removable(index, state.ends),
+    )
+
+
+def one(letters: Letters, name: str) -> LetterRow | None:
+    """Return what the index says of one letter; ``None`` if it has none with this id."""
+    try:
+        place = parse_message_id(name)
+    except ValueError:
+        return None
+
+    def ask(index: Index) -> LetterRow | None:
+        meant = index.ours & _at([place])
+        return next(iter(index.select(meant.sql, meant.parameters)), None)
+
+    return letters.ask(("one", place), ask)
+
+
+def _at(places: Sequence[tuple[Any, ...]]) -> Condition:
+    """Return the condition for the letters at some places: topic, partition and offset of each."""
+    # The offsets are written out because files whose offsets are others are then not read.
+    offsets = ", ".join(str(int(offset)) for _, _, offset in places)
+    names = [f"{topic}-{partition}@{offset}" for topic, partition, offset in places]
+    return Condition(f'"offset" IN ({offsets}) AND id IN (SELECT unnest(?::VARCHAR[]))', (names,))
+
+
+def _minute() -> int:
+    """Return the minute: what depends on the present is asked again after it."""
+    return wall_clock_ms() // _MINUTE_MS
+
+
+def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) -> StoredLetter:
+    """Return a letter that the index has, with its record, soon or not at all.
+
+    Raises:
+        RedriveError: it is not in its topic any more.
+        TransportError: Kafka does not answer or denies access.
+    """
+    topic, number, offset = parse_message_id(row.id)
+    partition = Partition(topic, number)
+    if state is None or offset < state.ends.get(partition, offset + 1):
+        starts, ends = {partition: offset}, {partition: offset + 1}
+        for message in read_between(settings.kafka, settings.group, starts, ends, stalled_s=_RECORD_S):
+            return StoredLetter(letter_in(message, settings), Standing(row.state, row.job, row.sends), message)
+    raise RedriveError(f"the letter {row.id} is not in its topic any more")

@@ -14,19 +14,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Message
 
-from kafka_redelivery.cli.console.authentication import Visitor
+from kafka_redelivery.cli.console.access import Role, User, Visitor
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.users import Role, User
 
-Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
+Page: TypeAlias = Callable[[Console, Request], Response | Awaitable[Response]]
+"""Answers a request. A function that is not asynchronous is called in a thread."""
 
-Action: TypeAlias = Callable[[Console, Request, FormData, User], Awaitable[Response]]
-"""Does what a form asks for."""
+Action: TypeAlias = Callable[[Console, Request, FormData, User], Response]
+"""Does what a form asks for, in a thread."""
 
 _FIELD_BYTES: Final = 12 * 2**20
 """The largest field of a form: an edited value has at most 8 MiB."""
 
 _BODY_BYTES: Final = 13 * 2**20
+_LAST_PAGE: Final = 100_000_000
+"""More pages than any list has."""
 
 
 def action(role: Role) -> Callable[[Action], Page]:
@@ -42,7 +44,7 @@ def action(role: Role) -> Callable[[Action], Page]:
             user = refuse_without(console, request, role)
             form = await form_of(request, most_bytes=_BODY_BYTES, most_fields=2000)
             refuse_forged(visitor_of(request), form, request)
-            return await act(console, request, form, user)
+            return await console.in_thread(act, console, request, form, user)
 
         return page
 
@@ -128,3 +130,9 @@ def text_of(form: FormData, name: str) -> str:
 def go_to(address: str) -> RedirectResponse:
     """Lead to a page after a form."""
     return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+
+
+def page_number(request: Request) -> int:
+    """Return which page of a list is asked for; the first one if that is not said."""
+    text = request.query_params.get("page", "")
+    return min(_LAST_PAGE, max(1, int(text))) if text.isascii() and text.isdigit() and len(text) < 10 else 1  # noqa: PLR2004

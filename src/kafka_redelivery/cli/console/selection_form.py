@@ -6,28 +6,14 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
-import typer
 from starlette.datastructures import FormData, QueryParams
 
-from kafka_redelivery.cli.commands.dlq_selection import selection
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.dead_letters.choosing import FIELDS, SINGLE, selection_of
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.topology.errors import OptionError
 
-NAMES: Final = (
-    "origin",
-    "reason",
-    "exception",
-    "fingerprint",
-    "key",
-    "header",
-    "since",
-    "until",
-    "state",
-    "id",
-    "where",
-)
-_SINGLE: Final = frozenset({"since", "until", "where"})
 _PAYLOAD_COLUMNS: Final = frozenset({"key", "headers", "value"})
 _LONGEST: Final = 4000
 """Characters of a field. What is longer is no question that a person has typed."""
@@ -48,12 +34,12 @@ class Chosen(NamedTuple):
     @property
     def query(self) -> str:
         """The same as the query of an address."""
-        return urlencode([(name, each) for name in NAMES for each in self.values.get(name, ())])
+        return urlencode([(name, each) for name in FIELDS for each in self.values.get(name, ())])
 
     @property
     def key(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """What distinguishes it from others."""
-        return tuple((name, self.values[name]) for name in NAMES if self.values.get(name))
+        return tuple((name, self.values[name]) for name in FIELDS if self.values.get(name))
 
     def one(self, name: str) -> str:
         """Return the first value of a field, empty if there is none."""
@@ -79,12 +65,11 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
     if faults:
         return Chosen(values, Selection(), faults)
     try:
-        wanted = _selection(values)
+        wanted = selection_of(values, wall_clock_ms())
     except ExpressionError as error:
         return Chosen(values, Selection(), {"where": str(error).removeprefix("--where, ")})
-    except typer.BadParameter as error:
-        hint = str(error.param_hint or "").removeprefix("--")
-        return Chosen(values, Selection(), {hint if hint in NAMES else "where": error.message})
+    except OptionError as error:
+        return Chosen(values, Selection(), {error.option: str(error)})
     if hide_payloads and wanted.where is not None and wanted.where.columns & _PAYLOAD_COLUMNS:
         named = ", ".join(sorted(wanted.where.columns & _PAYLOAD_COLUMNS))
         fault = f"payloads are hidden here, so that a condition cannot ask for: {named}"
@@ -93,38 +78,13 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
 
 
 def _given(given: QueryParams | FormData) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Return what was given, by name, and what is no value of its field."""
+    """Return what was given, by name, and which of it is too long."""
     values: dict[str, tuple[str, ...]] = {}
     faults: dict[str, str] = {}
-    for name in NAMES:
+    for name in FIELDS:
         found = tuple(each.strip() for each in given.getlist(name) if isinstance(each, str) and each.strip())
         if any(len(each) > _LONGEST for each in found):
             faults[name], found = f"is longer than {_LONGEST} characters", ()
         if found:
-            values[name] = found[:1] if name in _SINGLE else found
-    unknown = [each for each in values.get("state", ()) if each not in set(LetterState)]
-    if unknown:
-        faults["state"] = f"{unknown[0]!r} is no state"
+            values[name] = found[:1] if name in SINGLE else found
     return values, faults
-
-
-def _selection(values: Mapping[str, tuple[str, ...]]) -> Selection:
-    def texts(name: str) -> list[str] | None:
-        return list(values.get(name, ())) or None
-
-    def text(name: str) -> str | None:
-        return next(iter(values.get(name, ())), None)
-
-    return selection(
-        origins=texts("origin"),
-        reasons=texts("reason"),
-        exceptions=texts("exception"),
-        fingerprints=texts("fingerprint"),
-        keys=texts("key"),
-        headers=texts("header"),
-        since=text("since"),
-        until=text("until"),
-        states=[LetterState(each) for each in values.get("state", ())] or None,
-        ids=texts("id"),
-        where=text("where"),
-    )

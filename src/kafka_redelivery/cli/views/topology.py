@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +19,8 @@ from kafka_redelivery.topology.cluster.changes import (
     MoveToLogStart,
 )
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
-from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan
+from kafka_redelivery.topology.cluster.plan import TopologyPlan
+from kafka_redelivery.topology.cluster.rows import topic_rows, whole
 from kafka_redelivery.topology.faults import Severity, TopologyFault
 
 _STYLES = {"+": "green", "~": "yellow", "=": "dim", "!": "magenta"}
@@ -43,34 +43,11 @@ def print_plan(console: Console, plan: TopologyPlan, cluster: ClusterFacts, todo
     console.print(f"{signs['+']} to create, {signs['~']} to change, {signs['=']} in order{offsets}")
 
 
-class TopicRow(NamedTuple):
-    """What is to be done with a topic."""
-
-    sign: str
-    """``+`` is created, ``~`` is changed, ``=`` is in order, ``!`` is not needed any more."""
-
-    name: str
-    role: str
-    text: str
-
-
-def topic_rows(plan: TopologyPlan, cluster: ClusterFacts, todo: Changes) -> list[TopicRow]:
-    """Return a row for each topic that the configuration needs, and for each that it does not need any more."""
-    rows = []
-    for topic in plan.topics:
-        sign, text = _topic_row(topic, todo)
-        rows.append(TopicRow(sign, topic.name, str(topic.role), text))
-    for name in plan.retired_names(cluster.topics):
-        state = "records wait in it" if name in cluster.holding else "empty"
-        rows.append(TopicRow("!", name, "retired", f"no longer configured; {state}; never deleted"))
-    return rows
-
-
 def print_offline(console: Console, plan: TopologyPlan) -> None:
     """Print each topic as it would be created."""
     table = _table()
     for topic in plan.topics:
-        table.add_row("+", topic.name, str(topic.role), _whole(topic), style=_STYLES["+"])
+        table.add_row("+", topic.name, str(topic.role), whole(topic), style=_STYLES["+"])
     for topic in plan.topics:
         if topic.reader is not None:
             partitions = _ranges(range(topic.partitions))
@@ -84,7 +61,7 @@ def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart |
     would = "" if done else "would change "
     match change:
         case CreateTopic(topic):
-            return f"+ {topic.name}: {'created' if done else 'would create'}, {_whole(topic)}"
+            return f"+ {topic.name}: {'created' if done else 'would create'}, {whole(topic)}"
         case GrowTopic():
             return f"~ {change.topic}: {would}partitions {change.before} -> {change.partitions}"
         case AlterConfig():
@@ -129,23 +106,6 @@ def _table() -> Table:
     table.add_column()
     table.add_column(overflow="fold")
     return table
-
-
-def _topic_row(topic: PlannedTopic, todo: Changes) -> tuple[str, str]:
-    if any(create.topic == topic for create in todo.create):
-        return "+", _whole(topic)
-    parts = [f"partitions {grow.before} -> {grow.partitions}" for grow in todo.grow if grow.topic == topic.name]
-    parts += [f"{each.config} {each.before} -> {each.after}" for each in todo.alter if each.topic == topic.name]
-    return ("~", ", ".join(parts)) if parts else ("=", f"{_count(topic.partitions, 'partition')}")
-
-
-def _whole(topic: PlannedTopic) -> str:
-    configs = " ".join(f"{name}={value}" for name, value in topic.configs.items())
-    return f"{_count(topic.partitions, 'partition')}, {_count(topic.replication_factor, 'replica')}, {configs}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _ranges(numbers: Iterable[int]) -> str:

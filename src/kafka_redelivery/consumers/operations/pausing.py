@@ -10,7 +10,8 @@ from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.durations import parse_milliseconds
+from kafka_redelivery.topology.durations import parse_milliseconds, parse_time
+from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.wire.pauses import (
     Applied,
     Pause,
@@ -36,10 +37,6 @@ class NoControlTopicError(ConsumersError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
-
-
-class PauseTargetError(ConsumersError):
-    """There is no such source or tier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +78,39 @@ def targets_of(
         topics: those that exist.
 
     Raises:
-        PauseTargetError: a source is not configured, or a tier does not exist.
+        OptionError: a source is not configured, or a tier does not exist.
     """
     naming = settings.naming()
     configured = [source.topic for source in settings.sources]
     found = []
     for source in dict.fromkeys(sources):
         if source not in configured:
-            raise PauseTargetError(f"{source} is not a source; the configuration has {', '.join(configured)}")
+            raise OptionError("source", f"{source} is not a source; the configuration has {', '.join(configured)}")
         found.append(PauseTarget(PauseScope.SOURCE, source))
     for tier in dict.fromkeys(tiers):
         delay_ms = parse_milliseconds(tier)
         name = naming.tier_topic(delay_ms) if delay_ms else naming.mixed_topic() if tier == "mixed" else tier
         is_tier = name == naming.mixed_topic() or name in naming.tiers_among([name])
         if not is_tier or topics.partitions(name) is None:
-            raise PauseTargetError(f"there is no tier {name}; `redelivery topology plan` lists the tiers of the group")
+            problem = f"there is no tier {name}; `redelivery topology plan` lists the tiers of the group"
+            raise OptionError("tier", problem)
         found.append(PauseTarget(PauseScope.TIER, name))
     return found or [PauseTarget(PauseScope.GROUP)]
+
+
+def end_of_pause(text: str, now_ms: int) -> int:
+    """Return when a pause ends by itself (epoch ms), from a time or a duration.
+
+    Raises:
+        OptionError: the text is neither, or in the past.
+    """
+    try:
+        until_ms = parse_time(text, now_ms, ago=False)
+    except ValueError as error:
+        raise OptionError("until", str(error)) from None
+    if until_ms <= now_ms:
+        raise OptionError("until", f"{text} is in the past")
+    return until_ms
 
 
 def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> AppliedPauses:

@@ -63,6 +63,9 @@ CHUNK = 500
 MIN_RATE, MAX_RATE = 0.001, 1e9
 """The limits of a rate, in letters in a second."""
 
+MAX_REDRIVES = 3
+"""How often a record is sent again, unless a job says it, before it goes to the parking topic."""
+
 _NAME = re.compile("[0-9A-Za-z_-]{1,64}")
 """The name of a job. People copy commands with it into a shell."""
 
@@ -102,7 +105,7 @@ class JobOptions:
     again: bool = False
     """Whether letters that were sent before are sent, too."""
 
-    max_redrives: int = 3
+    max_redrives: int = MAX_REDRIVES
     """A record that was sent again so often goes to the parking topic."""
 
     rate: float | None = None

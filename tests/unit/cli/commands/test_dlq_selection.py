@@ -5,29 +5,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kafka_redelivery.cli.commands.dlq_selection import selection
+from kafka_redelivery.cli.commands.dlq_options import Selecting
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.dead_letters.letter import Letter, Selection, letter_of
+from kafka_redelivery.dead_letters.letter import Letter, letter_of
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.fingerprint import fingerprint
 from kafka_redelivery.topology.wire.headers import failure_cause
 
 
-def _selection(since: str | None = None, headers: list[str] | None = None, ids_from: Path | None = None) -> Selection:
-    return selection(headers=headers, since=since, ids_from=ids_from)
-
-
 @pytest.mark.parametrize("text", ["2026-11-23T02:00", "2026-11-23T02:00Z", "2026-11-23T03:00+01:00"])
 def test_a_time_without_a_zone_is_utc(text: str) -> None:
     """All of these are the same moment."""
-    assert _selection(text).since_ms == 1_795_399_200_000
+    assert Selecting(since=text).selection().since_ms == 1_795_399_200_000
 
 
 def test_a_duration_is_how_long_ago_it_was() -> None:
     """Counted from now."""
-    since_ms = _selection("2h").since_ms
+    since_ms = Selecting(since="2h").selection().since_ms
     assert since_ms is not None
     assert 0 <= wall_clock_ms() - 2 * 3_600_000 - since_ms < 10_000
 
@@ -36,7 +32,7 @@ def test_a_file_of_ids(tmp_path: Path) -> None:
     """One in each line; empty lines do not count."""
     file = tmp_path / "ids"
     file.write_text("DLQ.orders-0@1\n\n  orders-1@2 \n", encoding="utf-8")
-    assert _selection(ids_from=file).ids == {"DLQ.orders-0@1", "orders-1@2"}
+    assert Selecting(ids_from=file).selection().ids == {"DLQ.orders-0@1", "orders-1@2"}
 
 
 @pytest.mark.parametrize(

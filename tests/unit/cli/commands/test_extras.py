@@ -3,7 +3,7 @@
 import re
 from importlib.metadata import packages_distributions, requires
 
-from kafka_redelivery.cli.commands.console import PACKAGES
+from kafka_redelivery.cli.console.command import PACKAGES
 
 
 def test_every_package_of_the_console_is_looked_for() -> None:

@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 
-from kafka_redelivery.cli.commands import import_source
-from kafka_redelivery.cli.commands.import_source import read_source
+from kafka_redelivery.cli.commands import importing
+from kafka_redelivery.cli.commands.importing import read_source
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import MigrationError
 
@@ -100,7 +100,7 @@ def test_pipe_is_read_to_its_end() -> None:
 
 def test_silent_pipe_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process writes to it."""
-    monkeypatch.setattr(import_source, "_READ_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(importing, "_READ_TIMEOUT_S", 0.1)
     os.mkfifo("silent.xml")
     assert "no data for 0.1 s" in refused("silent.xml")
 

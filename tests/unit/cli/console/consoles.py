@@ -8,12 +8,11 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from kafka_redelivery.cli.console.application import application
-from kafka_redelivery.cli.console.authentication import Authentication, LocalUser
+from kafka_redelivery.cli.console.access import Authentication, LocalUser, Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import LOOPBACK, Guard
 from kafka_redelivery.cli.console.options import ConsoleOptions
-from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.console.server import application
 from kafka_redelivery.topology.config.loading import load_settings
 
 CONFIGURATION = """

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from kafka_redelivery.cli.console.assets import FOLDER, MANIFEST, Assets, manifest
+from kafka_redelivery.cli.console.rendering import FOLDER, MANIFEST, Assets, manifest
 
 _OURS = {"console.css", "console.js", "licences.txt", "mark.svg", "pages.css", "theme.js", MANIFEST}
 

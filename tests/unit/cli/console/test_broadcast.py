@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.cli.console.broadcast import Broadcast
+from kafka_redelivery.cli.console.live import Broadcast
 
 
 def test_a_page_makes_up_for_what_it_has_missed() -> None:

@@ -5,7 +5,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from kafka_redelivery.cli.commands.console import MissingExtraError, console
+from kafka_redelivery.cli.console.command import ConsoleCommand, MissingExtraError
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +15,6 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     def without(name: str, package: str | None = None) -> ModuleSpec | None:
         return None if name == "starlette" else found(name, package)
 
-    monkeypatch.setattr("kafka_redelivery.cli.commands.console.find_spec", without)
+    monkeypatch.setattr("kafka_redelivery.cli.console.command.find_spec", without)
     with pytest.raises(MissingExtraError, match=r"kafka-redelivery\[console\]"):
-        console()
+        ConsoleCommand()()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.cli.console.job_book import Jobs
+from kafka_redelivery.cli.console.jobs import Jobs
 from kafka_redelivery.cli.console.pages import jobs
 from tests.unit.cli.console.consoles import client, console_of, guarded
 

@@ -8,11 +8,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from kafka_redelivery.cli.console import authentication
-from kafka_redelivery.cli.console.authentication import COOKIE, TokenLogin
+from kafka_redelivery.cli.console import access
+from kafka_redelivery.cli.console.access import COOKIE, TokenLogin, Tokens
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.pages import events
-from kafka_redelivery.cli.console.tokens import Tokens
+from kafka_redelivery.cli.console.pages import session
 from kafka_redelivery.consumers.clock import monotonic_s
 from tests.unit.cli.console.consoles import console_of
 
@@ -26,12 +25,12 @@ def _login(tmp_path: Path) -> TokenLogin:
     return TokenLogin(Tokens.read(file))
 
 
-def _events_after(console: Console, session: str, end: Callable[[Request], None]) -> str:
+def _events_after(console: Console, name: str, end: Callable[[Request], None]) -> str:
     """Return what a page still gets after the end of its session."""
 
     async def look() -> str:
         console.broadcast.attach()
-        cookie = f"{COOKIE}={session}".encode()
+        cookie = f"{COOKIE}={name}".encode()
         scope = {
             "type": "http",
             "method": "GET",
@@ -40,7 +39,7 @@ def _events_after(console: Console, session: str, end: Callable[[Request], None]
             "headers": [(b"cookie", cookie)],
         }
         request = Request(scope)
-        response = await events.stream(console, request)
+        response = await session.stream(console, request)
         assert isinstance(response, StreamingResponse)
         body = aiter(response.body_iterator)
         found = [await anext(body), await anext(body)]
@@ -67,5 +66,5 @@ def test_a_page_gets_no_events_after_the_last_hour(tmp_path: Path, monkeypatch: 
     session = login.log_in(_TOKEN)
     assert session is not None
     later = monotonic_s() + 12 * 3600 + 1
-    end = lambda _: monkeypatch.setattr(authentication, "monotonic_s", lambda: later)  # noqa: E731
+    end = lambda _: monkeypatch.setattr(access, "monotonic_s", lambda: later)  # noqa: E731
     assert _events_after(console_of(tmp_path, login), session, end) == ""

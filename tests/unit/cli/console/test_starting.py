@@ -4,48 +4,35 @@ import socket
 from pathlib import Path
 
 import pytest
-import typer
 
-from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy
-from kafka_redelivery.cli.console.serving import listen
-from kafka_redelivery.cli.console.starting import Wanted, authentication_of, is_loopback
-from kafka_redelivery.cli.console.tokens import TokenFileError, Tokens, new_token
-from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.console.access import (
+    LocalUser,
+    Role,
+    TokenFileError,
+    TokenLogin,
+    Tokens,
+    TrustedProxy,
+    User,
+    new_token,
+)
+from kafka_redelivery.cli.console.command import ConsoleCommand, is_loopback
+from kafka_redelivery.cli.console.server import listen
+from kafka_redelivery.topology.errors import OptionError
 
 _LONG = "a-token-that-is-long-enough"
-
-
-def _wanted(**changes: object) -> Wanted:
-    given: dict[str, object] = {
-        "host": "127.0.0.1",
-        "port": 0,
-        "any_port": False,
-        "open_browser": False,
-        "tokens": None,
-        "trusted_proxies": (),
-        "user_header": None,
-        "role_header": None,
-        "read_only": False,
-        "hide_payloads": False,
-        "certificate": None,
-        "certificate_key": None,
-        "index": None,
-        "grafana": None,
-    }
-    return Wanted(**given | changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "console.example", "192.168.1.4"])  # noqa: S104
 def test_others_are_not_let_in_without_authentication(host: str) -> None:
     """The message says what to give."""
-    with pytest.raises(typer.BadParameter, match="--tokens FILE"):
-        authentication_of(_wanted(host=host))
+    with pytest.raises(OptionError, match="--tokens FILE"):
+        ConsoleCommand(host=host).authentication()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_on_loopback_it_is_the_user_of_the_machine(host: str) -> None:
     """With the role of an admin."""
-    found = authentication_of(_wanted(host=host))
+    found = ConsoleCommand(host=host).authentication()
     assert isinstance(found, LocalUser)
     visitor = found.visitor(None)  # type: ignore[arg-type] # it does not look at the request
     assert visitor is not None
@@ -59,15 +46,15 @@ def test_options_that_do_not_fit_together(tmp_path: Path) -> None:
     for changes in (
         {"user_header": "X-User"},
         {"role_header": "X-Role"},
-        {"trusted_proxies": ("10.0.0.1",)},
-        {"trusted_proxies": ("proxy",), "user_header": "X-User"},
-        {"trusted_proxies": ("10.0.0.1",), "user_header": "X-User", "tokens": tokens},
+        {"trusted_proxy": ["10.0.0.1"]},
+        {"trusted_proxy": ["proxy"], "user_header": "X-User"},
+        {"trusted_proxy": ["10.0.0.1"], "user_header": "X-User", "tokens": tokens},
     ):
-        with pytest.raises(typer.BadParameter):
-            authentication_of(_wanted(**changes))
-    assert isinstance(authentication_of(_wanted(host="10.0.0.7", tokens=tokens)), TokenLogin)
-    proxied = _wanted(host="10.0.0.7", trusted_proxies=("10.0.0.1", "fd00::/8"), user_header="X-User")
-    assert isinstance(authentication_of(proxied), TrustedProxy)
+        with pytest.raises(OptionError):
+            ConsoleCommand(**changes).authentication()
+    assert isinstance(ConsoleCommand(host="10.0.0.7", tokens=tokens).authentication(), TokenLogin)
+    proxied = ConsoleCommand(host="10.0.0.7", trusted_proxy=["10.0.0.1", "fd00::/8"], user_header="X-User")
+    assert isinstance(proxied.authentication(), TrustedProxy)
 
 
 def _file(folder: Path, text: str, mode: int = 0o600) -> Path:

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from kafka_redelivery.cli.console.formatting import ago, share, short_number, size, span, sparkline
-from kafka_redelivery.cli.console.value_tree import Node, tree_of
+from kafka_redelivery.cli.console.pages.letter import Node, tree_of
+from kafka_redelivery.cli.console.rendering import ago, share, short_number, size, span, sparkline
 
 
 def test_a_tree_has_what_a_value_has() -> None:

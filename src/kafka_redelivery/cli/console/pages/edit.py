@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.jobs import Task, signature
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
-from kafka_redelivery.cli.console.tasks import Task, signature
-from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.cli.views.dlq_diff import line_diff
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
+from kafka_redelivery.dead_letters.differences import line_diff
 from kafka_redelivery.dead_letters.editing import LetterEditing
-from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -28,17 +28,6 @@ from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 _SETTLED_S: Final = 5.0
 _SHOWN: Final = 2000
 """Lines of a difference that are shown."""
-
-
-async def show(console: Console, request: Request) -> Response:
-    """Show the value as text that can be edited."""
-    return await console.in_thread(_show, console, request)
-
-
-@action(Role.OPERATOR)
-async def edit(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """Check an edited value and show what differs, or send it."""
-    return await console.in_thread(_edit, console, request, form, user)
 
 
 def _refuse(console: Console) -> None:
@@ -51,16 +40,16 @@ def _editing(console: Console, request: Request, again: str) -> LetterEditing:
     return LetterEditing(console.settings, console.base, request.path_params["name"], options)
 
 
-def _show(console: Console, request: Request) -> Response:
+def show(console: Console, request: Request) -> Response:
+    """Show the value as text that can be edited."""
     refuse_without(console, request, Role.OPERATOR)
     _refuse(console)
     again = request.query_params.get("again", "")
     try:
         editing = _editing(console, request, again)
     except LIBRARY_ERRORS as error:
-        return _page(console, request, "", again, fault=str(error), status=HTTPStatus.CONFLICT)
-    topics, size = editing.topics, len(editing.original)
-    return _page(console, request, editing.form.text, again, target=editing.target, size=size, topics=topics)
+        return _page(console, request, "", again, status=HTTPStatus.CONFLICT, fault=str(error))
+    return _page(console, request, editing.form.text, again, editing)
 
 
 def _page(
@@ -68,34 +57,20 @@ def _page(
     request: Request,
     text: str,
     again: str,
-    *,
-    fault: str = "",
-    invalid: str = "",
-    target: str = "",
-    size: int = 0,
-    new_size: int = 0,
-    diff: list[str] | None = None,
+    editing: LetterEditing | None = None,
     status: int = HTTPStatus.OK,
-    topics: TopicIds = TopicIds(),
+    **more: Any,  # noqa: ANN401 - what the template names
 ) -> Response:
-    return console.page(
-        request,
-        "edit.html",
-        status,
-        name=request.path_params["name"],
-        text=text,
-        again=again,
-        fault=fault,
-        invalid=invalid,
-        target=target,
-        size=size,
-        new_size=new_size,
-        diff=diff,
-        topics=topics,
-    )
+    context = {"fault": "", "invalid": "", "new_size": 0, "diff": None, "target": "", "size": 0, "topics": TopicIds()}
+    if editing is not None:
+        context |= {"target": editing.target, "size": len(editing.original), "topics": editing.topics}
+    name = request.path_params["name"]
+    return console.page(request, "edit.html", status, name=name, text=text, again=again, **(context | more))
 
 
-def _edit(console: Console, request: Request, form: FormData, user: User) -> Response:
+@action(Role.OPERATOR)
+def edit(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Check an edited value and show what differs, or send it."""
     _refuse(console)
     again, given = text_of(form, "again"), form.get("text")
     # A form has CR and LF, whatever the value has; a value with CR LF is shown with it again.
@@ -106,11 +81,11 @@ def _edit(console: Console, request: Request, form: FormData, user: User) -> Res
         topics = TopicIds.read(text_of(form, "topics"))
         refuse_created_again(topics, editing.topics, since="the letter was read")
     except LIBRARY_ERRORS as error:
-        return _page(console, request, text, again, fault=str(error), status=HTTPStatus.CONFLICT)
-    before, size = editing.form.text, len(editing.original)
+        return _page(console, request, text, again, status=HTTPStatus.CONFLICT, fault=str(error))
+    before = editing.form.text
     if "\r\n" in before:
         text = text.replace("\n", "\r\n")
-    shown = partial(_page, console, request, text, again, target=editing.target, size=size, topics=editing.topics)
+    shown = partial(_page, console, request, text, again, editing)
     try:
         value = editing.encode(text)
         after = editing.text_of(value)
@@ -126,10 +101,10 @@ def _edit(console: Console, request: Request, form: FormData, user: User) -> Res
             diff.append(f"@@ more than {_SHOWN} lines @@")
         return shown(new_size=len(value), diff=diff)
 
-    def make(_: Task) -> tuple[Ledger, str]:
-        return editing.ledger, editing.create(value, signature(user)).id
+    def make(_: Task) -> OpenJob:
+        return OpenJob(console.settings, editing.ledger, editing.create(value, signature(user)).id)
 
     task = console.tasks.begin(user, "edit", make)
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
-    return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")
+    return go_to(task.address)

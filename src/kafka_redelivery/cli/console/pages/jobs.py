@@ -1,4 +1,4 @@
-"""The jobs: how far each is, and what became of its letters."""
+"""The jobs, how far each is and what became of its letters; and who did what, when, and to which letters."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.job_book import JobsNotReadError, JobState
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
-from kafka_redelivery.cli.console.requests import action, go_to
-from kafka_redelivery.cli.console.tasks import Task, signature
-from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.console.jobs import JobsNotReadError, JobState, Task, signature
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.requests import action, go_to, page_number
 from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.run import cancel as cancel_job
+from kafka_redelivery.dead_letters.jobs import OpenJob
 
 _SHOWN: Final = 100
+_ENTRIES: Final = 100
+"""Entries on a page of the audit trail."""
+
 _FRESH_S: Final = 3.0
 _SETTLED_S: Final = 2.0
 
 
-async def show(console: Console, request: Request) -> Response:
+def show(console: Console, request: Request) -> Response:
     """Show all jobs."""
-    tasks = [each for each in console.tasks.tasks.values() if not each.job]
-    return await console.in_thread(
-        console.page,
+    tasks = [each for each in list(console.tasks.tasks.values()) if not each.job]
+    return console.page(
         request,
         "jobs.html",
         jobs=console.jobs.value,
@@ -39,24 +39,8 @@ async def show(console: Console, request: Request) -> Response:
     )
 
 
-async def show_one(console: Console, request: Request) -> Response:
-    """Show one job."""
-    return await console.in_thread(_show_one, console, request)
-
-
-@action(Role.OPERATOR)
-async def cancel(console: Console, request: Request, _form: FormData, user: User) -> Response:
-    """Cancel a job for good, wherever it runs."""
-    return await console.in_thread(_cancel, console, request, user)
-
-
-@action(Role.OPERATOR)
-async def resume(console: Console, request: Request, _form: FormData, user: User) -> Response:
-    """Go on with a job in this process, or take it over from another one."""
-    return await console.in_thread(_resume, console, request, user)
-
-
-def _show_one(console: Console, request: Request, problem: str = "") -> Response:
+def show_one(console: Console, request: Request, problem: str = "") -> Response:
+    """Show one job; ``problem``: why it was not changed."""
     job = _job(console, request)
     name = str(job.document["job"])
     return console.page(
@@ -87,31 +71,55 @@ def _known(console: Console, name: str) -> JobState | None:
     return console.jobs.value.jobs.get(name) if console.jobs.value else None
 
 
-def _cancel(console: Console, request: Request, user: User) -> Response:
-    job = _job(console, request)
-    name = str(job.document["job"])
+@action(Role.OPERATOR)
+def cancel(console: Console, request: Request, _form: FormData, user: User) -> Response:
+    """Cancel a job for good, wherever it runs."""
+    name = str(_job(console, request).document["job"])
     try:
-        ledger = Ledger(console.settings)
-        cancel_job(console.settings, ledger, ledger.job(name).id, by=signature(user))
+        OpenJob.named(console.settings, name).cancel(signature(user))
     except LIBRARY_ERRORS as error:
-        return _show_one(console, request, str(error))
+        return show_one(console, request, str(error))
     console.jobs.produce_now(_FRESH_S)
     return go_to(f"/jobs/{name}")
 
 
-def _resume(console: Console, request: Request, user: User) -> Response:
+@action(Role.OPERATOR)
+def resume(console: Console, request: Request, _form: FormData, user: User) -> Response:
+    """Go on with a job in this process, or take it over from another one."""
     job = _job(console, request)
     name = str(job.document["job"])
     if name in console.tasks.running:
-        return _show_one(console, request, "it runs in this console already")
+        return show_one(console, request, "it runs in this console already")
     if not job.active:
-        return _show_one(console, request, "it has ended")
+        return show_one(console, request, "it has ended")
 
-    def make(_: Task) -> tuple[Ledger, str]:
+    def make(_: Task) -> OpenJob:
         write_note(console.settings, signature(user), "resume job", job=name)
-        ledger = Ledger(console.settings)
-        return ledger, ledger.job(name).id
+        return OpenJob.named(console.settings, name)
 
     console.tasks.begin(user, "resume", make).settled.wait(_SETTLED_S)
     console.jobs.produce_now(_FRESH_S)
     return go_to(f"/jobs/{name}")
+
+
+def show_trail(console: Console, request: Request) -> Response:
+    """Show the audit trail."""
+    jobs = console.jobs.value
+    by = request.query_params.get("by", "").strip()
+    what = request.query_params.get("what", "").strip()
+    entries = [] if jobs is None else jobs.trail
+    kinds = sorted({each.what for each in entries})
+    found = [each for each in entries if by.lower() in each.by.lower() and what in ("", each.what)]
+    number = page_number(request)
+    return console.page(
+        request,
+        "audit.html",
+        known=jobs is not None,
+        entries=found[(number - 1) * _ENTRIES : number * _ENTRIES],
+        total=len(found),
+        number=number,
+        pages=max(1, -(-len(found) // _ENTRIES)),
+        by=by,
+        what=what,
+        kinds=kinds,
+    )

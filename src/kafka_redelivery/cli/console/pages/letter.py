@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letter_reading import shown_of
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
-from kafka_redelivery.cli.console.questions import one
-from kafka_redelivery.cli.console.value_tree import Node, tree_of
-from kafka_redelivery.cli.views.dlq_show import Shown, headers_document
-from kafka_redelivery.cli.views.values import hex_dump
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, one
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.differences import changes
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
+from kafka_redelivery.dead_letters.showing import Shown, content_document, headers_document, previous, shown_of
 from kafka_redelivery.dead_letters.story import Event, story
+from kafka_redelivery.serdes.plain import hex_dump, plain
+from kafka_redelivery.topology.printable import printable, printable_json, printable_line
 from kafka_redelivery.topology.wire.headers import OURS
 
 _DUMPED: Final = 64 * 2**10
@@ -27,29 +30,17 @@ _DUMPED: Final = 64 * 2**10
 _STORY_S: Final = 15.0
 """How long the story of a letter is read; the rest of it is then not known."""
 
+_CHANGES: Final = 500
+"""Differences that are shown."""
 
-async def show(console: Console, request: Request) -> Response:
-    """Show a letter."""
-    return await console.read_in_turn(console.letter_turns, _show, console, request)
+_NODES: Final = 2000
+"""Nodes of a tree at most, so that a page stays small."""
 
+_CHARS: Final = 20_000
+"""Characters of a text at most."""
 
-async def show_facts(console: Console, request: Request) -> Response:
-    """Show what the index says of a letter, which may have changed."""
-
-    def facts() -> Response:
-        return console.page(request, "parts/facts.html", row=row_of(console, request))
-
-    return await console.in_thread(facts)
-
-
-async def show_story(console: Console, request: Request) -> Response:
-    """Show the story of a letter. It takes more requests, so that the page asks for it by itself."""
-    return await console.read_in_turn(console.story_turns, _show_story, console, request)
-
-
-async def raw(console: Console, request: Request) -> Response:
-    """Return the bytes of a value, to be saved."""
-    return await console.read_in_turn(console.letter_turns, _raw, console, request)
+_DEEP: Final = 60
+"""Levels that are shown."""
 
 
 def row_of(console: Console, request: Request) -> LetterRow:
@@ -69,12 +60,13 @@ def row_of(console: Console, request: Request) -> LetterRow:
     return row
 
 
-def _show(console: Console, request: Request) -> Response:
+def show(console: Console, request: Request) -> Response:
+    """Show a letter."""
     row = row_of(console, request)
     content: dict[str, Any] = {"shown": None, "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:
-            shown = shown_of(console.settings, console.base, console.read_letter(row))
+            shown = _shown(console, row)
         except LIBRARY_ERRORS as error:
             content["problem_of_letter"] = str(error)
         else:
@@ -90,8 +82,8 @@ def _content(shown: Shown) -> dict[str, Any]:
         "shown": shown,
         "headers": {name: text for name, text in headers.items() if name not in OURS},
         "our_headers": {name: text for name, text in headers.items() if name in OURS},
-        "value": _side(shown.value.value),
-        "key": None if key is None else _side(shown.key.value),
+        "value": tree_of(shown.value.value),
+        "key": None if key is None else tree_of(shown.key.value),
         "value_bytes": None if value is None else len(value),
         "key_bytes": None if key is None else len(key),
         "value_hex": list(hex_dump(value[:_DUMPED], full=True)) if value else [],
@@ -99,11 +91,8 @@ def _content(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _side(value: object) -> Node:
-    return tree_of(value)
-
-
-def _show_story(console: Console, request: Request) -> Response:
+def show_story(console: Console, request: Request) -> Response:
+    """Show the story of a letter. It takes more requests, so that the page asks for it by itself."""
     events: list[Event] = []
     fault = ""
     try:
@@ -116,10 +105,112 @@ def _show_story(console: Console, request: Request) -> Response:
     return console.page(request, "parts/story.html", events=events, fault=fault)
 
 
-def _raw(console: Console, request: Request) -> Response:
+def raw(console: Console, request: Request) -> Response:
+    """Return the bytes of a value, to be saved."""
     if console.options.hide_payloads:
         raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here")
     found = console.read_letter(row_of(console, request))
     data = found.message.value() or b""
     headers = {"Content-Disposition": 'attachment; filename="letter.bin"'}
     return Response(data, headers=headers, media_type="application/octet-stream")
+
+
+def show_facts(console: Console, request: Request) -> Response:
+    """Show what the index says of a letter, which may have changed."""
+    return console.page(request, "parts/facts.html", row=row_of(console, request))
+
+
+def compare(console: Console, request: Request) -> Response:
+    """Show what differs between two letters."""
+    if console.options.hide_payloads:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here, so that letters are not compared")
+    row = row_of(console, request)
+    other = request.query_params.get("with", "").strip()[:400]
+    found, fault = None, ""
+    try:
+        after = _shown(console, row)
+        if other == "previous":
+            letter = after.found.letter
+            other = console.book.ask(lambda ledger: previous(ledger, letter))
+        before_row = one(console.letters, other)
+        if before_row is None:
+            raise RedriveError(f"there is no dead letter {other!r} of this group; copy the id of one")
+        before = _shown(console, before_row)
+        found = [
+            {"path": each["path"], **{side: _text(each[side]) for side in ("before", "after") if side in each}}
+            for each in changes(content_document(before), content_document(after))
+        ]
+    except LIBRARY_ERRORS as error:
+        fault = str(error)
+    return console.page(request, "compare.html", row=row, other=other, found=found, shown=_CHANGES, fault=fault)
+
+
+def _shown(console: Console, row: LetterRow) -> Shown:
+    return shown_of(console.settings, console.base, console.read_letter(row))
+
+
+def _text(value: object) -> str:
+    return printable_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+class Node(NamedTuple):
+    """A value, and what it consists of."""
+
+    name: str
+    kind: str
+    """``object``, ``array``, ``text``, ``number``, ``boolean``, ``null``, ``bytes`` or ``more``."""
+
+    text: str
+    children: tuple[Node, ...] = ()
+
+
+def tree_of(value: object) -> Node:
+    """Return a decoded value as a tree. What is too large is cut, and says so."""
+    return _Trees().node("", value, 0)
+
+
+class _Trees:
+    def __init__(self) -> None:
+        self._left = _NODES
+
+    def node(self, name: str, value: object, level: int) -> Node:
+        self._left -= 1
+        shown = printable_line(name)
+        match value:
+            case Mapping():
+                names = [(str(each), item) for each, item in value.items()]
+                return Node(shown, "object", _count(len(names), "field"), self._children(names, level))
+            case list() | tuple():
+                items = [(str(number), item) for number, item in enumerate(value)]
+                return Node(shown, "array", _count(len(items), "item"), self._children(items, level))
+            case bytes() | bytearray():
+                return Node(shown, "bytes", _cut(base64.b64encode(value).decode()))
+            case str():
+                return Node(shown, "text", _cut(printable(value)))
+            case bool():
+                return Node(shown, "boolean", "true" if value else "false")
+            case None:
+                return Node(shown, "null", "null")
+            case int() | float():
+                return Node(shown, "number", _cut(json.dumps(plain(value))))
+            case _:
+                return Node(shown, "text", _cut(printable(str(plain(value)))))
+
+    def _children(self, items: list[tuple[str, object]], level: int) -> tuple[Node, ...]:
+        if level >= _DEEP:
+            return (Node("", "more", "nested deeper than is shown here"),) if items else ()
+        found: list[Node] = []
+        for number, (name, item) in enumerate(items):
+            if self._left <= 0:
+                found.append(Node("", "more", f"{len(items) - number} more; save the bytes to see all"))
+                break
+            found.append(self.node(name, item, level + 1))
+        return tuple(found)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARS else f"{text[:_CHARS]}… ({len(text) - _CHARS} more characters)"

@@ -1,29 +1,33 @@
-"""Redrive and discard: what would be sent, and the form that does it."""
+"""Redrive, discard and purge: what would be done, the form that does it, and the task until there is a job."""
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kafka_redelivery.cli.commands.dlq_options import DEFAULT_MAX_REDRIVES
+from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.jobs import Phase, Task, signature
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
-from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.cli.views.dlq import preview_document
-from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.dead_letters.creation import Preview, preview
-from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
-from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.creation import Preview
+from kafka_redelivery.dead_letters.documents import preview_document, removable_letters
+from kafka_redelivery.dead_letters.jobs import Agreed, Purge, discarding
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.purge import Removable, topics_of
+from kafka_redelivery.topology.redrive.job import MAX_RATE, MAX_REDRIVES, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.protocols import Partition
 
-_SETTLED_S = 3.0
+_SETTLED_S: Final = 3.0
 """A small job is created in this time, so that its own page is shown at once."""
 
 
@@ -46,38 +50,33 @@ class Asked(NamedTuple):
     """The ids of the dead-letter topics before the preview."""
 
 
-async def show_redrive(console: Console, request: Request) -> Response:
-    """Show what a redrive would send."""
-    return await console.in_thread(_show, console, request, discard=False)
-
-
-async def show_discard(console: Console, request: Request) -> Response:
-    """Show what a discard would set aside."""
-    return await console.in_thread(_show, console, request, discard=True)
-
-
-@action(Role.OPERATOR)
-async def redrive(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """Send letters again."""
-    return await console.in_thread(_do, console, request, form, user, discard=False)
-
-
-@action(Role.OPERATOR)
-async def discard(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """Set letters aside."""
-    return await console.in_thread(_do, console, request, form, user, discard=True)
-
-
-def _show(console: Console, request: Request, *, discard: bool) -> Response:
+def show(console: Console, request: Request, *, discard: bool) -> Response:
+    """Show what a redrive or a discard would do."""
     refuse_without(console, request, Role.OPERATOR)
     return _page(console, request, _asked(console, request.query_params, discard=discard))
 
 
+show_redrive, show_discard = partial(show, discard=False), partial(show, discard=True)
+
+
 def _page(console: Console, request: Request, asked: Asked, status: int = HTTPStatus.OK, **more: Any) -> Response:  # noqa: ANN401
-    letters = 0 if asked.preview is None else asked.preview.total
+    preview = asked.preview
+    letters = 0 if preview is None else preview.total
     counts = console.options.needs_number(letters, discard=asked.options.discard)
     context = {"asked": asked, "counts": counts, "notice": "", "number_fault": "", **more}
     return console.page(request, "send.html", status, **context)
+
+
+@action(Role.OPERATOR)
+def redrive(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Send letters again."""
+    return _do(console, request, form, user, discard=False)
+
+
+@action(Role.OPERATOR)
+def discard(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Set letters aside."""
+    return _do(console, request, form, user, discard=True)
 
 
 def _do(console: Console, request: Request, form: FormData, user: User, *, discard: bool) -> Response:
@@ -89,27 +88,27 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
         undone = "set aside" if discard else "sent"
         notice = f"{problem}; nothing was {undone}. This is the preview of what is there now."
         return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
-    chosen_now = asked.preview
-    if chosen_now is not None:
-        if not chosen_now.total:
+    preview = asked.preview
+    if preview is not None:
+        if not preview.total:
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
         expected = text_of(form, "expected")
-        if expected != str(chosen_now.total):
+        if expected != str(preview.total):
             before = expected or "not counted"
-            notice = f"The selection has changed: it was {before}, and is {chosen_now.total} letters now."
+            notice = f"The selection has changed: it was {before}, and is {preview.total} letters now."
             return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
-        asks = console.options.needs_number(chosen_now.total, discard=discard)
-        if asks and text_of(form, "number").replace(",", "") != str(chosen_now.total):
-            fault = f"enter the number of letters, {chosen_now.total}, to confirm"
+        asks = console.options.needs_number(preview.total, discard=discard)
+        if asks and text_of(form, "number").replace(",", "") != str(preview.total):
+            fault = f"enter the number of letters, {preview.total}, to confirm"
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)
     state = console.index.value
     if state is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
-    shown = {} if chosen_now is None else preview_document(chosen_now)
-    task = console.tasks.send(user, asked.wanted.selection, asked.options, shown, state.ends, asked.topics)
+    shown = {} if preview is None else preview_document(preview)
+    task = console.tasks.send(user, asked.wanted.selection, asked.options, Agreed(shown, state.ends, asked.topics))
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
-    return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")
+    return go_to(task.address)
 
 
 def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) -> Asked:
@@ -120,8 +119,7 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
     most = _number(texts["max_redrives"], "max_redrives", faults, 1, 2**31 - 1)
     group = console.settings.group
     if discard:
-        again = not UNKNOWN_OUTCOME.isdisjoint(wanted.selection.states)
-        options = JobOptions(group=group, discard=True, again=again)
+        options = discarding(group, wanted.selection)
     else:
         options = JobOptions(
             group=group,
@@ -129,7 +127,7 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
             rate=rate,
             again=bool(texts["again"]),
             keep_attempts=bool(texts["keep"]),
-            max_redrives=DEFAULT_MAX_REDRIVES if most is None else int(most),
+            max_redrives=MAX_REDRIVES if most is None else int(most),
         )
     state = console.index.value  # before the index is asked: what it says is of these topics, or of later ones
     asked = Asked(wanted, options, texts, faults, topics=TopicIds() if state is None else state.ids)
@@ -137,17 +135,10 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
         return asked
     topics = {} if state is None else state.topics
     try:
-        found = console.letters.ask(
-            ("preview", wanted.key, options, wall_clock_ms() // 1000),
-            lambda index: (
-                preview(console.settings, index, wanted.selection, options, topics, wall_clock_ms())
-                if index.can_select(wanted.selection)
-                else None
-            ),
-        )
+        preview = preview_of(console.letters, wanted, options, topics)
     except LIBRARY_ERRORS as error:
         return asked._replace(fault=str(error))
-    return asked._replace(preview=found)
+    return asked._replace(preview=preview)
 
 
 def _number(text: str, name: str, faults: dict[str, str], least: float, most: float) -> float | None:
@@ -161,3 +152,93 @@ def _number(text: str, name: str, faults: dict[str, str], least: float, most: fl
         faults[name] = f"{text!r} is no number of at least {least:g}"
         return None
     return found
+
+
+def show_purge(console: Console, request: Request, fault: str = "", status: int = HTTPStatus.OK) -> Response:
+    """Show what would be removed."""
+    refuse_without(console, request, Role.ADMIN)
+    found: dict[Partition, Removable] = {}
+    try:
+        found = removable_of(console.letters, console.index.value)
+    except LIBRARY_ERRORS as error:
+        fault, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
+    total, topics = removable_letters(found), topics_of(found)
+    return console.page(request, "purge.html", status, found=found, total=total, topics=topics, purge_fault=fault)
+
+
+@action(Role.ADMIN)
+def purge(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Remove letters."""
+    shown = removable_of(console.letters, console.index.value)
+    problem = TopicIds.read(text_of(form, "topics")).difference(topics_of(shown), "the preview")
+    if problem:
+        return show_purge(console, request, f"{problem}; nothing was removed", HTTPStatus.CONFLICT)
+    total = removable_letters(shown)
+    if not total:
+        raise HTTPException(HTTPStatus.CONFLICT, "there is nothing to remove any more")
+    if text_of(form, "number").replace(",", "") != str(total):
+        return show_purge(console, request, f"enter the number of letters, {total}, to confirm", HTTPStatus.BAD_REQUEST)
+
+    def make(task: Task) -> None:
+        with console.tasks.index(Selection(), console.tasks.progress(task)) as index:
+            found = Purge.of(console.settings, index, shown)
+        failed = found.remove(signature(user))
+        task.result = f"{removable_letters(found.chosen, failed)} dead letters are removed"
+        if failed:
+            why = "; ".join(f"{each.topic}-{each.number} stays: {reason}" for each, reason in failed.items())
+            raise RedriveError(f"{task.result}; {why}")
+
+    task = console.tasks.begin(user, "purge", make)
+    task.settled.wait(_SETTLED_S)
+    return go_to(task.address)
+
+
+def show_task(console: Console, request: Request) -> Response:
+    """Show how far a task is; it leads to its job as soon as there is one."""
+    task = _task(console, request)
+    if task.job:
+        if request.headers.get("HX-Request"):
+            return Response(headers={"HX-Redirect": task.address})
+        return go_to(task.address)
+    return _task_page(console, request, task)
+
+
+@action(Role.OPERATOR)
+def answer(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Go on, or leave it."""
+    task = _task(console, request)
+    if task.user.name != user.name:
+        raise HTTPException(HTTPStatus.FORBIDDEN, f"{task.user.name} has begun this, and is asked")
+    now = task.chosen
+    if task.phase is Phase.ASKING and now is not None:
+        total, agreed = now.total, text_of(form, "answer") == "yes"
+        asks = agreed and _needs_number(console, task)
+        if asks and text_of(form, "number").replace(",", "") != str(total):
+            fault = f"enter the number of letters, {total}, to confirm"
+            return _task_page(console, request, task, HTTPStatus.BAD_REQUEST, fault)
+        task.agreed = agreed
+        task.settled.clear()
+        task.answered.set()
+        task.settled.wait(_SETTLED_S)
+    return go_to(task.address)
+
+
+def _task_page(
+    console: Console, request: Request, task: Task, status: int = HTTPStatus.OK, number_fault: str = ""
+) -> Response:
+    counts = _needs_number(console, task)
+    return console.page(request, "task.html", status, task=task, counts=counts, number_fault=number_fault)
+
+
+def _needs_number(console: Console, task: Task) -> bool:
+    letters = 0 if task.chosen is None else task.chosen.total
+    return console.options.needs_number(letters, discard=task.what == "discard")
+
+
+def _task(console: Console, request: Request) -> Task:
+    try:
+        return console.tasks[request.path_params["task"]]
+    except KeyError:
+        raise HTTPException(
+            HTTPStatus.NOT_FOUND, "this console does not know the task; if it has created a job, that is among the jobs"
+        ) from None

@@ -1,63 +1,69 @@
-"""The topics of the group, what is wrong with them, and pauses."""
+"""The group: what moves, what waits for its time, its topics and what is wrong with them, and pauses."""
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import Final
 
-import typer
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.flow import Flow
+from kafka_redelivery.cli.console.jobs import signature
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, text_of
-from kafka_redelivery.cli.console.tasks import signature
-from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.cli.options import point_in_time
-from kafka_redelivery.cli.views.topology import topic_rows
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.process.pause_watch import pause_text
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.topology.cluster.changes import changes
+from kafka_redelivery.topology.cluster.rows import topic_rows
+from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
 
+_BARS: Final = 60
+_WIDTHS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
 _WITHIN_S: Final = 5.0
 _OBEYED_S: Final = 3.0
 
 
-async def show(console: Console, request: Request) -> Response:
+def show(console: Console, request: Request) -> Response:
+    """Show what moves, what waits and what is stuck."""
+    return console.page(request, "flow.html", flow=console.flow.value, kept=console.kept())
+
+
+def show_waiting(console: Console, request: Request) -> Response:
+    """Show what waits, and when it is due."""
+    flow = console.flow.value
+    chart, width_s = (None, 0) if flow is None else _chart(flow)
+    return console.page(request, "waiting.html", flow=flow, chart=chart, width_s=width_s)
+
+
+def _chart(flow: Flow) -> tuple[str | None, int]:
+    """Return how many records are due when, as JSON for the chart, and how long a bar lasts."""
+    due = sorted(each // 1000 for tier in flow.of("tier") for each in tier.due_ms)
+    if not due:
+        return None, 0
+    first, last = due[0], due[-1]
+    width_s = next((each for each in _WIDTHS_S if (last - first) / each <= _BARS), _WIDTHS_S[-1])
+    start = first // width_s * width_s
+    numbers = [0] * min(_BARS + 1, (last - start) // width_s + 1)
+    for each in due:
+        numbers[min(len(numbers) - 1, (each - start) // width_s)] += 1
+    at = [start + number * width_s for number in range(len(numbers))]
+    return json.dumps({"at": at, "series": ["records due"], "values": [numbers]}), width_s
+
+
+def show_topology(console: Console, request: Request, problem: str = "", field: str = "") -> Response:
     """Show topics, faults and pauses."""
     console.look_at_topology()
-    return await console.in_thread(_show, console, request)
-
-
-@action(Role.OPERATOR)
-async def refresh(console: Console, _request: Request, _form: FormData, _user: User) -> Response:
-    """Look again."""
-    console.look_at_topology()
-    await console.in_thread(console.topology.produce_now, _WITHIN_S)
-    return go_to("/topology")
-
-
-@action(Role.OPERATOR)
-async def pause(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """Pause the group, a source or a tier."""
-    return await console.in_thread(_pause, console, request, form, user)
-
-
-@action(Role.OPERATOR)
-async def resume(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """End a pause, or all."""
-    return await console.in_thread(_resume, console, request, form, user)
-
-
-def _show(console: Console, request: Request, problem: str = "", field: str = "") -> Response:
     look, flow = console.topology.value, console.flow.value
     rows = [] if look is None else topic_rows(look.plan, look.cluster, changes(look.plan, look.cluster))
     return console.page(
@@ -78,28 +84,35 @@ def _show(console: Console, request: Request, problem: str = "", field: str = ""
     )
 
 
-def _pause(console: Console, request: Request, form: FormData, user: User) -> Response:
-    now_ms, until = wall_clock_ms(), text_of(form, "until")
-    until_ms = None
-    if until:
-        try:
-            until_ms = point_in_time(until, "until", now_ms, ago=False)
-        except typer.BadParameter as error:
-            return _show(console, request, error.message, "until")
-        if until_ms <= now_ms:
-            return _show(console, request, f"{until} is in the past", "until")
+@action(Role.OPERATOR)
+def refresh(console: Console, _request: Request, _form: FormData, _user: User) -> Response:
+    """Look again."""
+    console.look_at_topology()
+    console.topology.produce_now(_WITHIN_S)
+    return go_to("/topology")
+
+
+@action(Role.OPERATOR)
+def pause(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Pause the group, a source or a tier."""
+    until, until_ms = text_of(form, "until"), None
     try:
+        if until:
+            until_ms = pausing.end_of_pause(until, wall_clock_ms())
         targets = _targets(console, text_of(form, "target"))
         about = ", ".join(map(str, targets)) + (f" until {printable_time(until_ms)}" if until_ms else "")
         write_note(console.settings, signature(user), "pause", about)
         pausing.pause(console.settings, targets, until_ms, _OBEYED_S)
     except LIBRARY_ERRORS as error:
-        return _show(console, request, str(error), "target")
+        wrong = isinstance(error, OptionError) and error.option == "until"
+        return show_topology(console, request, str(error), "until" if wrong else "target")
     console.flow.produce_now(_WITHIN_S)
     return go_to("/topology#pauses")
 
 
-def _resume(console: Console, request: Request, form: FormData, user: User) -> Response:
+@action(Role.OPERATOR)
+def resume(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """End a pause, or all."""
     scope, topic = text_of(form, "scope"), text_of(form, "topic")
     try:
         targets = [PauseTarget(PauseScope(scope), topic)] if scope else []
@@ -108,7 +121,7 @@ def _resume(console: Console, request: Request, form: FormData, user: User) -> R
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "this form is damaged") from None
     except LIBRARY_ERRORS as error:
-        return _show(console, request, str(error), "target")
+        return show_topology(console, request, str(error), "target")
     console.flow.produce_now(_WITHIN_S)
     return go_to("/topology#pauses")
 

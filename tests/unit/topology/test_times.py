@@ -1,9 +1,8 @@
-"""Times of options."""
+"""Times that a person writes."""
 
 import pytest
-import typer
 
-from kafka_redelivery.cli.options import point_in_time
+from kafka_redelivery.topology.durations import parse_time
 
 _NOW_MS = 1_772_352_000_000  # 2026-03-01T08:00:00Z
 
@@ -20,13 +19,13 @@ _NOW_MS = 1_772_352_000_000  # 2026-03-01T08:00:00Z
 )
 def test_a_time_or_a_duration(text: str, ago: bool, expected: int) -> None:  # noqa: FBT001 - a parameter of a test
     """A time without a zone is in UTC; a duration is counted from now."""
-    assert point_in_time(text, "--since", _NOW_MS, ago=ago) == expected
+    assert parse_time(text, _NOW_MS, ago=ago) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["soon", "", "99999d", "9999999d", "0001-01-01", "9999-12-31T23:59:59.999-01:00", "-1s"]
 )
 def test_no_time(text: str) -> None:
-    """A time that cannot be kept or shown is an error of the command line."""
-    with pytest.raises(typer.BadParameter):
-        point_in_time(text, "--since", _NOW_MS, ago=True)
+    """A time that cannot be kept or shown is refused."""
+    with pytest.raises(ValueError, match=r"neither a time|before 1970"):
+        parse_time(text, _NOW_MS, ago=True)

@@ -1,8 +1,11 @@
-"""Logging in with a token, and out."""
+"""Logging in with a token, and out; and the stream of events that keeps pages current while someone is logged in."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import urlsplit
 
 from anyio import sleep
@@ -10,16 +13,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kafka_redelivery.cli.console.authentication import COOKIE, TokenLogin
+from kafka_redelivery.cli.console.access import COOKIE, TokenLogin
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.requests import form_of, go_to, refuse_forged, text_of, visitor_of
 
-_FORM_BYTES = 64 * 2**10
-_FAILED_S = 0.5
+_FORM_BYTES: Final = 64 * 2**10
+_FAILED_S: Final = 0.5
 """An attempt with a wrong token takes so long."""
 
+_LOOK_S: Final = 5.0
+_OWN_CONTENT: Final = frozenset({"banner", "flow"})
+"""Events that bring what is shown; the flow is sent every two seconds."""
 
-async def show(console: Console, request: Request) -> Response:
+
+def show(console: Console, request: Request) -> Response:
     """Show the form."""
     if not console.authentication.logs_in:
         return go_to("/")
@@ -67,3 +74,30 @@ def _own(address: str) -> str:
         return "/"
     own = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
     return address if own and address.isprintable() else "/"
+
+
+async def stream(console: Console, request: Request) -> Response:
+    """Send events as long as the page is open and its user is known, first those since the page was made."""
+    missed = console.broadcast.missed(request.query_params.get("seen", "")[:1000])
+    first = {event: text for event, text in missed.items() if event not in _OWN_CONTENT}
+    first["banner"] = await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())
+    response = console.broadcast.stream(first)
+    body = response.body_iterator
+
+    async def looking() -> None:
+        while True:
+            console.look()
+            await asyncio.sleep(_LOOK_S)
+
+    async def events() -> AsyncIterator[str | bytes | memoryview]:
+        look = asyncio.create_task(looking())
+        try:
+            async for each in body:
+                if console.authentication.visitor(request) is None:  # the session has ended
+                    return
+                yield each
+        finally:
+            look.cancel()
+
+    response.body_iterator = events()
+    return response

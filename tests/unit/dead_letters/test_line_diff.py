@@ -6,7 +6,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.cli.views.dlq_diff import line_diff
+from kafka_redelivery.dead_letters.differences import line_diff
 
 _LINES = st.lists(st.sampled_from(["a", "b", "@@ -1 +1 @@"]), max_size=12)
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import eq
 from typing import Any, Final
 
-from rich.console import Console
-from rich.text import Text
-
-from kafka_redelivery.topology.printable import printable_json, printable_line
-
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _ABSENT = object()
 
 _COMPARED: Final = 1_000_000
@@ -69,15 +62,3 @@ def line_diff(before: Sequence[str], after: Sequence[str], names: tuple[str, str
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
     """Return with how many equal lines both begin."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
-
-
-def print_diff(console: Console, before: str, after: str, names: tuple[str, str]) -> None:
-    """Print the lines that differ between two texts."""
-    for line in line_diff(before.split("\n"), after.split("\n"), names):
-        style = "bold" if line[:3] in {"+++", "---"} else _STYLES.get(line[:1], "")
-        console.print(Text(printable_line(line), style))
-
-
-def lines_of(document: Mapping[str, Any]) -> str:
-    """Return a document with a line for each of its values."""
-    return printable_json(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,146 @@
+"""The letters: by what their failures have in common, page by page, found by a text, and as a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from kafka_redelivery.cli.console.access import Role, User
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.jobs import signature
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary
+from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
+from kafka_redelivery.cli.console.selection_form import Chosen, chosen
+from kafka_redelivery.dead_letters.audit import write_note
+from kafka_redelivery.dead_letters.documents import exported_document
+from kafka_redelivery.dead_letters.exporting import exported
+from kafka_redelivery.dead_letters.reading import no_progress
+from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.topology.policy.lineage import parse_message_id
+
+_KINDS: Final = 100
+"""Groups of letters that are shown."""
+
+PAGE: Final = 50
+"""Letters on a page."""
+
+_CHUNK: Final = 2**18
+_FINGERPRINT: Final = re.compile("[0-9a-f]{16}")
+_JOB: Final = re.compile("[0-9a-f]{10}")
+
+
+def show_failures(console: Console, request: Request) -> Response:
+    """Show groups of letters."""
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    found, fault = answered(wanted, lambda: summary(console.letters, wanted))
+    return console.page(
+        request,
+        "failures.html",
+        400 if wanted.faults else 200,
+        wanted=wanted,
+        summary=found,
+        shown=_KINDS,
+        fault=fault,
+        states=list(LetterState),
+    )
+
+
+def show(console: Console, request: Request) -> Response:
+    """Show a page of letters."""
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    number, oldest = page_number(request), request.query_params.get("order") == "oldest"
+    found, fault = answered(wanted, lambda: listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest))
+    return console.page(
+        request,
+        "letters.html",
+        400 if wanted.faults else 200,
+        wanted=wanted,
+        listed=found,
+        number=number,
+        pages=1 if found is None else max(1, -(-found.total // PAGE)),
+        size=PAGE,
+        oldest=oldest,
+        fault=fault,
+        states=list(LetterState),
+    )
+
+
+def find(console: Console, request: Request) -> Response:
+    """Lead to what a text means."""
+    text = request.query_params.get("q", "").strip()[:1000]
+    if not text:
+        return go_to("/letters")
+    if _FINGERPRINT.fullmatch(text):
+        return go_to(f"/letters?{urlencode({'fingerprint': text})}")
+    if _JOB.fullmatch(text) and console.jobs.value is not None and text in console.jobs.value.jobs:
+        return go_to(f"/jobs/{text}")
+    try:
+        topic, _, _ = parse_message_id(text)
+    except ValueError:
+        pass
+    else:
+        sources = {each.topic for each in console.settings.sources}
+        return go_to(f"/letters?{urlencode({'id': text})}" if topic in sources else f"/letters/{quote(text)}")
+    return go_to(f"/letters?{urlencode({'where': _condition(text, payloads=console.letters.has_values)})}")
+
+
+def _condition(text: str, *, payloads: bool) -> str:
+    """Return a condition for letters that have a text in their failure, or as their key."""
+    exact = text.replace("'", "''")
+    like = re.sub(r"([\\%_])", r"\\\1", text.lower()).replace("'", "''")
+    found = f"lower(message) like '%{like}%' or lower(exception) like '%{like}%' or reason = '{exact}'"
+    return f"{found} or key = '{exact}'" if payloads else found
+
+
+def show_export(console: Console, request: Request) -> Response:
+    """Show what an export would have."""
+    refuse_without(console, request, Role.OPERATOR)
+    _refuse_hidden(console)
+    wanted, found, fault = chosen(request.query_params, hide_payloads=False), None, ""
+    if not wanted.faults:
+        try:
+            found = exportable_of(console.letters, wanted)
+        except LIBRARY_ERRORS as error:
+            fault = str(error)
+    return console.page(request, "export.html", wanted=wanted, found=found, fault=fault)
+
+
+@action(Role.OPERATOR)
+def export(console: Console, _request: Request, form: FormData, user: User) -> Response:
+    """Return letters as a file."""
+    _refuse_hidden(console)
+    wanted = chosen(form, hide_payloads=False)
+    if wanted.faults:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, next(iter(wanted.faults.values())))
+    document = json.dumps(wanted.selection.document(), ensure_ascii=False)
+    about = document if document != "{}" else "all letters"
+    write_note(console.settings, signature(user), "export", about)
+    name = f"{console.settings.group}-letters.jsonl".replace('"', "")
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(_lines(console, wanted), media_type="application/jsonl", headers=headers)
+
+
+def _refuse_hidden(console: Console) -> None:
+    if console.options.hide_payloads:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here, so that letters are not exported")
+
+
+def _lines(console: Console, wanted: Chosen) -> Iterator[bytes]:
+    """Yield the lines, many at a time."""
+    held = bytearray()
+    with console.tasks.index(wanted.selection) as index:
+        for each in exported(console.settings, index, wanted.selection, no_progress):
+            held += json.dumps(exported_document(each)).encode() + b"\n"
+            if len(held) >= _CHUNK:
+                yield bytes(held)
+                held.clear()
+    yield bytes(held)

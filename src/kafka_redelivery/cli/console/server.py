@@ -1,0 +1,249 @@
+"""Runs a console: its addresses, the port that it takes, and its end on a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from inspect import iscoroutinefunction
+from pathlib import Path
+from types import FrameType
+from typing import Final
+from urllib.parse import quote
+
+import uvicorn
+from anyio import CapacityLimiter
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.guard import Guard
+from kafka_redelivery.cli.console.jobs import JobsNotReadError
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NoIndexYetError
+from kafka_redelivery.cli.console.pages import edit, group, jobs, letter, letters, send, session
+from kafka_redelivery.cli.console.requests import Page
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport.errors import TransportError
+
+_log = logging.getLogger(__name__)
+
+_SHOWN_AFTER: Final[Mapping[type[Exception], str]] = {NoIndexYetError: "letters", JobsNotReadError: "jobs"}
+"""The event after which a page that needs what has not been read yet is asked for again."""
+
+_GRACE_S = 5
+"""How long requests may take after a signal."""
+
+_BACKLOG = 128
+
+
+class PortTakenError(OSError):
+    """No port could be taken."""
+
+
+def listen(host: str, port: int, *, or_any: bool) -> socket.socket:
+    """Return a socket that listens; on a free port if ``or_any`` and the wanted one is taken.
+
+    Raises:
+        PortTakenError: it cannot listen there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for wanted in (port, 0) if or_any else (port,):
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections inherit it. Without it each answer waits 40 ms until the client has acknowledged its head.
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            opened.bind((host, wanted))
+        except OSError as error:
+            opened.close()
+            problem = error
+        else:
+            opened.listen(_BACKLOG)
+            return opened
+    raise PortTakenError(f"{host}:{port}: {problem.strerror or problem}")
+
+
+def serve(
+    console: Console,
+    opened: socket.socket,
+    hosts: Container[str] | None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then jobs that run here end after their chunk."""
+    config = uvicorn.Config(
+        application(console, hosts),
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,  # who asks is the peer, whatever a header says
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_S,
+        ssl_certfile=None if certificate is None else str(certificate),
+        ssl_keyfile=None if key is None else str(key),
+        limit_concurrency=1000,
+    )
+    _Server(config, console).run([opened])
+    if threading.active_count() > 1:
+        # A thread waits for Kafka or asks the index, for an answer that is not needed any more. The end of the
+        # interpreter would end it inside of a library, which then aborts the process. Jobs have stopped already.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(exit_codes.OK)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, console: Console) -> None:
+        super().__init__(config)
+        self._console = console
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End the streams, which else never end, and then everything; at a second signal without waiting for requests.
+
+        The signal is handled with that: the process ends with exit code 0.
+        """
+        del sig, frame
+        self._console.broadcast.close()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def application(console: Console, hosts: Container[str] | None) -> Guard:
+    """Return the application.
+
+    Args:
+        console: what the pages show.
+        hosts: the names by which it may be called; ``None`` = any.
+    """
+
+    def page(address: str, show: Page, method: str = "GET", turns: CapacityLimiter | None = None) -> Route:
+        async def endpoint(request: Request) -> Response:
+            console.look()
+            request.state.seen = console.broadcast.seen  # before the page is made
+            if turns is not None:
+                found = await console.read_in_turn(turns, show, console, request)
+            elif iscoroutinefunction(show):
+                found = show(console, request)
+            else:
+                found = await console.in_thread(show, console, request)
+            return found if isinstance(found, Response) else await found
+
+        return Route(address, endpoint, methods=[method])
+
+    def icon(_: Request) -> Response:
+        return Response(console.assets["mark.svg"].content, media_type="image/svg+xml")
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        console.broadcast.attach()
+        console.start()
+        try:
+            yield
+        finally:
+            await console.in_thread(console.stop)
+
+    routes = [
+        Route("/assets/{digest}/{name}", console.assets.serve),
+        Route("/healthz", lambda _: PlainTextResponse("ok")),
+        Route("/favicon.svg", icon),
+        Route("/favicon.ico", icon),  # browsers ask for it where no page names another
+        page("/login", session.show),
+        page("/login", session.log_in, "POST"),
+        page("/logout", session.log_out, "POST"),
+        page("/events", session.stream),
+        page("/", group.show),
+        page("/waiting", group.show_waiting),
+        page("/topology", group.show_topology),
+        page("/topology/refresh", group.refresh, "POST"),
+        page("/pauses", group.pause, "POST"),
+        page("/pauses/resume", group.resume, "POST"),
+        page("/failures", letters.show_failures),
+        page("/letters", letters.show),
+        page("/search", letters.find),
+        page("/export", letters.show_export),
+        page("/export", letters.export, "POST"),
+        page("/letters/{name}", letter.show, turns=console.letter_turns),
+        page("/letters/{name}/facts", letter.show_facts),
+        page("/letters/{name}/story", letter.show_story, turns=console.story_turns),
+        page("/letters/{name}/raw", letter.raw, turns=console.letter_turns),
+        page("/letters/{name}/compare", letter.compare, turns=console.letter_turns),
+        page("/letters/{name}/edit", edit.show),
+        page("/letters/{name}/edit", edit.edit, "POST"),
+        page("/redrive", send.show_redrive),
+        page("/redrive", send.redrive, "POST"),
+        page("/discard", send.show_discard),
+        page("/discard", send.discard, "POST"),
+        page("/purge", send.show_purge),
+        page("/purge", send.purge, "POST"),
+        page("/tasks/{task}", send.show_task),
+        page("/tasks/{task}", send.answer, "POST"),
+        page("/jobs", jobs.show),
+        page("/jobs/{job}", jobs.show_one),
+        page("/jobs/{job}/cancel", jobs.cancel, "POST"),
+        page("/jobs/{job}/resume", jobs.resume, "POST"),
+        page("/audit", jobs.show_trail),
+    ]
+    handlers: dict[type[Exception] | int, Callable[[Request, Exception], Awaitable[Response]]] = {
+        HTTPException: _http_error(console),
+        **dict.fromkeys(LIBRARY_ERRORS, _library_error(console)),
+        Exception: _any_error(console),
+    }
+    inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return Guard(inner, console.authentication, hosts)
+
+
+def _http_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def respond(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 - Starlette calls this for no other
+        return await console.in_thread(
+            console.page,
+            request,
+            "error.html",
+            error.status_code,
+            title=HTTPStatus(error.status_code).phrase,
+            message=error.detail,
+        )
+
+    return respond
+
+
+def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Show what the library says for people: what happened, and how to fix it.
+
+    A page that needs what has not been read yet is shown as soon as that is there.
+    """
+
+    async def respond(request: Request, error: Exception) -> Response:
+        later = isinstance(error, NoIndexYetError | TransportError)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus.CONFLICT
+        title = "Not possible now" if later else "Not possible"
+        event = _SHOWN_AFTER.get(type(error)) if request.method == "GET" else None
+        again = {"again": _address(request), "event": event} if event else {}
+        return await console.in_thread(
+            console.page, request, "error.html", status, title=title, message=str(error), **again
+        )
+
+    return respond
+
+
+def _address(request: Request) -> str:
+    query = f"?{request.url.query}" if request.url.query else ""
+    return quote(request.scope["path"], safe="/@") + query
+
+
+def _any_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def respond(request: Request, error: Exception) -> Response:
+        _log.error("%s %s", request.method, request.url.path, exc_info=error)
+        return await console.in_thread(
+            console.page, request, "error.html", 500, title="Internal error", message=f"{type(error).__name__}: {error}"
+        )
+
+    return respond

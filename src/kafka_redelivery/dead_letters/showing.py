@@ -1,0 +1,151 @@
+"""Everything about one dead letter: what is shown of it, and what of it is hidden."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.decoding import Decoded, LetterCodecs
+from kafka_redelivery.dead_letters.documents import letter_document
+from kafka_redelivery.dead_letters.foreign.letter import header_text
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.dead_letters.letter_jobs import LetterJobs, predecessor
+from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.dead_letters.story import Event, story
+from kafka_redelivery.serdes.plain import plain
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
+
+
+class Shown(NamedTuple):
+    """What is shown of a dead letter."""
+
+    found: StoredLetter
+    key: Decoded
+    value: Decoded
+    history: Sequence[Standing]
+    """Where it stood after each job."""
+
+    story: Sequence[Event]
+    command: str
+    """The command that sends it again."""
+
+    @property
+    def hides_key(self) -> bool:
+        """Whether only the class of the exception is shown, and no key: ``failureDetails: class-only``."""
+        return self.found.letter.class_only
+
+
+def shown_of(
+    settings: Settings,
+    base: Path,
+    found: StoredLetter,
+    ledger: Ledger | None = None,
+    history: Sequence[Standing] = (),
+    *,
+    with_story: bool = False,
+) -> Shown:
+    """Return what is shown of a letter.
+
+    Args:
+        settings: the configuration.
+        base: its folder.
+        found: the letter.
+        ledger: that of its group, if that is not the one of the settings, and for its story.
+        history: where it stood after each job.
+        with_story: whether its story is read, too, which takes more requests.
+
+    Raises:
+        TransportError: Kafka does not answer or denies access.
+    """
+    letter, standing, message = found
+    key, value = LetterCodecs(settings, base).decoded(letter, message.value())
+    again = _sending_again(standing, letter.id)
+    if ledger is None:
+        return Shown(found, key, value, history, (), " ".join(("redelivery dlq", *again)))
+    told = story(settings, LetterJobs.of(ledger, letter), found) if with_story else ()
+    return Shown(found, key, value, history, told, ledger.command(*again))
+
+
+def previous(ledger: Ledger, letter: Letter) -> str:
+    """Return the id of the letter that this one was before it was sent again and died again.
+
+    Raises:
+        RedriveError: it was none, or its job is not known.
+    """
+    found = predecessor(ledger, letter)
+    if found is None:
+        raise RedriveError(f"{letter.id} was not sent again before it died; name another letter")
+    return found
+
+
+def shown_document(shown: Shown) -> dict[str, Any]:
+    """Return a letter with its decoded key and value, its headers and what jobs did with it."""
+    value = shown.found.message.value()
+    document = letter_document(shown.found)
+    if shown.hides_key:
+        document |= {"key": None, "message": ""}
+    else:
+        document |= _side("key", shown.key)
+    return document | {
+        "headers": headers_document(shown),
+        **_side("value", shown.value),
+        "valueBytes": None if value is None else len(value),
+        "command": shown.command,
+        "history": [{"job": step.job, "state": step.state, "reason": step.reason or None} for step in shown.history],
+        "story": [
+            {
+                "atMs": each.at_ms,
+                "what": each.what,
+                "text": each.text,
+                "record": each.record or None,
+                "job": each.job or None,
+            }
+            for each in shown.story
+        ],
+    }
+
+
+def _side(name: str, decoded: Decoded) -> dict[str, Any]:
+    return {name: plain(decoded.value), f"{name}Format": decoded.format, f"{name}Problem": decoded.problem or None}
+
+
+def headers_document(shown: Shown) -> dict[str, Any]:
+    """Return the headers by name. Of a name that is given twice, the last."""
+    headers = shown.found.letter.headers
+    return {name: _header(name, headers[name], class_only=shown.hides_key) for name in sorted(headers)}
+
+
+def content_document(shown: Shown) -> dict[str, Any]:
+    """Return key, headers and value as plain data, to be compared with those of another letter."""
+    hidden = {} if shown.hides_key else {"key": plain(shown.key.value)}
+    return hidden | {"headers": headers_document(shown), "value": plain(shown.value.value)}
+
+
+def _header(name: str, value: bytes | None, *, class_only: bool) -> str | dict[str, str] | None:
+    if class_only and name == FAILURE_CAUSE:
+        return json.dumps(_cause_without_text(value))
+    text = header_text(name, value)
+    if value is not None and text is not None and "\ufffd" in text and "\ufffd".encode() not in value:
+        return plain(value)  # type: ignore[no-any-return] # bytes become base64
+    return text
+
+
+def _cause_without_text(value: bytes | None) -> dict[str, Any]:
+    try:
+        cause = json.loads(value or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return {name: cause.get(name) for name in ("reason", "exception")} if isinstance(cause, dict) else {}
+
+
+def _sending_again(standing: Standing, name: str) -> tuple[str, str]:
+    """Return the command and its arguments that send a letter again, or go on with the job that has it."""
+    if standing.state is LetterState.IN_JOB:
+        return "resume", standing.job or ""
+    return "redrive", f"--id {name}" + ("" if standing.may_be_sent(again=False) else " --again")

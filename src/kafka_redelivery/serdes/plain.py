@@ -1,0 +1,48 @@
+"""Decoded values as plain data for JSON, and bytes as a hex dump."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from datetime import date, time
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+_DUMPED: Final = 512
+"""Bytes of a hex dump, unless all are shown."""
+
+_ROW: Final = 16
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any decoded value
+    """Return a decoded value as plain data for JSON.
+
+    Bytes are ``{"base64": ...}``; times, decimals and UUIDs are texts, and so are numbers that are not finite.
+    """
+    match value:
+        case Mapping():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case bytes() | bytearray():
+            return {"base64": base64.b64encode(value).decode()}
+        case date() | time():  # a datetime is a date
+            return value.isoformat()
+        case Decimal() | UUID():
+            return str(value)
+        case float() if value - value != 0:  # NaN or infinity
+            return str(value)
+        case _:
+            return value
+
+
+def hex_dump(data: bytes, *, full: bool) -> Iterator[str]:
+    """Yield lines with offset, bytes and ASCII; the first 512 bytes unless ``full``."""
+    shown = data if full else data[:_DUMPED]
+    for at in range(0, len(shown), _ROW):
+        row = shown[at : at + _ROW]
+        characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)  # noqa: PLR2004 - ASCII
+        yield f"{at:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  |{characters}|"
+    if len(shown) < len(data):
+        yield f"... {len(data) - len(shown)} more bytes (--full)"
