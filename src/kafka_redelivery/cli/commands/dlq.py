@@ -51,12 +51,29 @@ class ListLetters(Selecting):
 
     def __call__(self) -> None:
         """List them."""
-        from kafka_redelivery.cli.commands.dlq_listing import listing
         from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
+        from kafka_redelivery.cli.views.dlq_summary import row_document
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.dead_letters.index.selecting import unexpired
+        from kafka_redelivery.dead_letters.summary_columns import By
 
         wanted, settings = self.selection(), self.settings()
-        group, limit = self.of_group or settings.group, self.limit if self.each else 0
-        found = listing(settings, group, wanted, limit, self.index, self.base)
+        by, each = (By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE), []
+        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+            meant = index.condition(wanted)
+            found = index.summary(by, meant)
+            if self.each:
+                shown = index.ours & meant & unexpired(wall_clock_ms())
+                each = [row_document(row) for row in index.select(shown.sql, shown.parameters, limit=self.limit)]
+        kinds = [
+            {
+                **{column.value: row.kind[column] or "" for column in by},
+                "letters": row.letters,
+                "oldestMs": row.first_ms,
+                "newestMs": row.last_ms,
+            }
+            for row in found.rows
+        ]
         if self.as_json:
             document = {
                 "ok": True,
@@ -65,13 +82,13 @@ class ListLetters(Selecting):
                 "ofOthers": found.others,
                 "unreadable": found.unreadable,
             }
-            print_json(document | ({"each": found.each} if self.each else {"kinds": found.kinds}))
+            print_json(document | ({"each": each} if self.each else {"kinds": kinds}))
         elif self.each:
-            print_letters(stdout(), found.each)
-            if len(found.each) < found.letters:
-                stdout().print(f"{found.letters - len(found.each)} more (--limit)")
+            print_letters(stdout(), each)
+            if len(each) < found.letters:
+                stdout().print(f"{found.letters - len(each)} more (--limit)")
         else:
-            print_kinds(stdout(), found.kinds, found.expired, found.others, found.unreadable)
+            print_kinds(stdout(), kinds, found.expired, found.others, found.unreadable)
 
 
 @dataclass(frozen=True, kw_only=True)

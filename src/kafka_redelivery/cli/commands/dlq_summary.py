@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from kafka_redelivery.cli.commands.dlq_index import refreshed_index
-from kafka_redelivery.cli.commands.dlq_options import load_quietly
-from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
+from kafka_redelivery.cli.commands.dlq_options import Selecting
 from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
+from kafka_redelivery.cli.options import AsJson, duration
 from kafka_redelivery.cli.output import stdout
-from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
+from kafka_redelivery.topology.errors import OptionError
 
 if TYPE_CHECKING:
     from kafka_redelivery.dead_letters.index.index import Index
@@ -28,49 +28,44 @@ class _StoppedError(Exception):
     """A signal ends the command while it reads."""
 
 
-@selecting
-def summary(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    *,
-    wanted: Selection,
-    of_group: OfGroup = None,
-    by: Annotated[
-        list[By] | None,
-        typer.Option("--by", help="Group by this; repeatable. Default: origin, reason and fingerprint."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Print this many kinds at most.")] = 50,
-    every: Annotated[
-        str | None,
-        typer.Option("--every", metavar="DURATION", help="Look again after this time (at least 100ms), until Ctrl-C."),
-    ] = None,
-    index: IndexFolder = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Summarise(Selecting):
     """Summarise dead letters by kind of failure: how many, since when, the trend, and how many recovered when sent.
 
     With --every it follows them live and shows how many were added to each kind since it began. With --json, or without
     a terminal, it then prints a line for each change.
     """
-    from kafka_redelivery.cli.views.dlq_summary import following, print_summary
 
-    every_s = None if every is None else duration(every, "--every").total_seconds()
-    if every_s is not None and every_s < _LEAST_S:
-        raise typer.BadParameter(f"{every} is too short; write 100ms or more", param_hint="--every")
-    settings = load_quietly(config, overrides)
-    columns = tuple(dict.fromkeys(by or DEFAULT_BY))
-    # What the index does not keep would be read from all letters at each look.
-    read = wanted if every_s is None else None
-    with refreshed_index(settings, of_group or settings.group, index, read, config.absolute().parent) as opened:
+    by: Annotated[
+        list[By] | None,
+        typer.Option("--by", help="Group by this; repeatable. Default: origin, reason and fingerprint."),
+    ] = None
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Print this many kinds at most.")] = 50
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="DURATION", help="Look again after this time (at least 100ms), until Ctrl-C."),
+    ] = None
+    as_json: AsJson = False
 
-        def ask() -> Summary:
-            return opened.summary(columns, opened.condition(wanted))
+    def __call__(self) -> None:
+        """Print the kinds, once or again and again."""
+        from kafka_redelivery.cli.views.dlq_summary import following, print_summary
 
-        if every_s is None:
-            print_summary(stdout(), ask(), columns, limit, as_json=as_json)
-            return
-        with following(stdout(), columns, limit, as_json=as_json) as show:
-            _follow(opened, every_s, ask, show)
+        every_s = None if self.every is None else duration(self.every, "--every").total_seconds()
+        if every_s is not None and every_s < _LEAST_S:
+            raise OptionError("every", f"{self.every} is too short; write 100ms or more")
+        wanted, settings = self.selection(), self.settings()
+        columns = tuple(dict.fromkeys(self.by or DEFAULT_BY))
+        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+
+            def ask() -> Summary:
+                return index.summary(columns, index.condition(wanted))
+
+            if every_s is None:
+                print_summary(stdout(), ask(), columns, self.limit, as_json=self.as_json)
+                return
+            with following(stdout(), columns, self.limit, as_json=self.as_json) as show:
+                _follow(index, every_s, ask, show)
 
 
 def _follow(index: Index, every_s: float, ask: Callable[[], Summary], show: Callable[[Summary, str], None]) -> None:
