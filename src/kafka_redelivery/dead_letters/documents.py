@@ -8,6 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kafka_redelivery.dead_letters.creation import Preview
+from kafka_redelivery.dead_letters.exporting import Exportable
+from kafka_redelivery.dead_letters.importing import Importable
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.purge import Removable
 from kafka_redelivery.dead_letters.reading import StoredLetter
@@ -129,6 +131,48 @@ def all_sent(document: Mapping[str, Any]) -> bool:
 def removable_letters(chosen: Mapping[Partition, Removable], failed: Container[Partition] = ()) -> int:
     """Return the number of letters that can be removed, without those of some partitions."""
     return sum(each.letters for partition, each in chosen.items() if partition not in failed)
+
+
+def exportable_document(found: Exportable) -> dict[str, Any]:
+    """Return how many letters an export has as plain data for JSON."""
+    return {
+        "letters": found.total,
+        "expired": found.expired,
+        "kinds": [
+            {"origin": origin, "state": state, "letters": number}
+            for (origin, state), number in found.kinds.most_common()
+        ],
+    }
+
+
+def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Partition, str]) -> dict[str, Any]:
+    """Return what can be removed as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
+    return {
+        "removed": removable_letters(chosen, failed),
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.number,
+                "letters": each.letters,
+                "before": each.before,
+                "then": each.because,
+                "problem": failed.get(partition),
+            }
+            for partition, each in chosen.items()
+        ],
+    }
+
+
+def importable_document(found: Importable) -> dict[str, Any]:
+    """Return what an import would send, and what it leaves out, as plain data for JSON."""
+    return {
+        "letters": len(found.missing),
+        "topics": dict(found.topics),
+        "states": dict(found.states),
+        "present": found.present,
+        "expired": found.expired,
+        "ofOthers": found.others,
+    }
 
 
 def _camel(name: str) -> str:

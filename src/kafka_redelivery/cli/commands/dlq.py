@@ -293,8 +293,8 @@ def purge(
 
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
     """
-    from kafka_redelivery.cli.views.dlq import print_removable, removable_document
-    from kafka_redelivery.dead_letters.documents import removable_letters
+    from kafka_redelivery.cli.views.dlq import print_removable
+    from kafka_redelivery.dead_letters.documents import removable_document, removable_letters
     from kafka_redelivery.dead_letters.jobs import Purge
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
@@ -334,9 +334,9 @@ class Export(Selecting):
     def __call__(self) -> None:
         """Print them, or how many there are."""
         from kafka_redelivery.cli.progress import progress
-        from kafka_redelivery.cli.views.dlq import exportable_document, print_exportable
+        from kafka_redelivery.cli.views.dlq import print_exportable
         from kafka_redelivery.consumers.clock import wall_clock_ms
-        from kafka_redelivery.dead_letters.documents import exported_document
+        from kafka_redelivery.dead_letters.documents import exportable_document, exported_document
         from kafka_redelivery.dead_letters.exporting import exportable, exported
 
         wanted, settings = self.selection(), self.settings()
@@ -369,7 +369,8 @@ def import_letters(
     Letters that are still there, or were imported before, are left out, so run an interrupted import again.
     """
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import importable_document, print_importable
+    from kafka_redelivery.cli.views.dlq import print_importable
+    from kafka_redelivery.dead_letters.documents import importable_document
     from kafka_redelivery.dead_letters.importing import Import
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)

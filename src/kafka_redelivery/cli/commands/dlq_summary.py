@@ -56,7 +56,9 @@ class Summarise(Selecting):
             raise OptionError("every", f"{self.every} is too short; write 100ms or more")
         wanted, settings = self.selection(), self.settings()
         columns = tuple(dict.fromkeys(self.by or DEFAULT_BY))
-        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+        # What the index does not keep would be read from all letters at each look.
+        read = wanted if every_s is None else None
+        with refreshed_index(settings, self.of_group or settings.group, self.index, read, self.base) as index:
 
             def ask() -> Summary:
                 return index.summary(columns, index.condition(wanted))

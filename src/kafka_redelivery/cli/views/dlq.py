@@ -61,18 +61,6 @@ def print_exportable(console: Console, found: Exportable) -> None:
     console.print(f"{found.total} dead letters to export{expired}")
 
 
-def exportable_document(found: Exportable) -> dict[str, Any]:
-    """Return the same as plain data for JSON."""
-    return {
-        "letters": found.total,
-        "expired": found.expired,
-        "kinds": [
-            {"origin": origin, "state": state, "letters": number}
-            for (origin, state), number in found.kinds.most_common()
-        ],
-    }
-
-
 def print_preview(console: Console, chosen: Preview) -> None:
     """Print how many letters a job would send, where to, and how long it takes."""
     options = chosen.options
@@ -151,24 +139,6 @@ def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> 
     console.print(f"{removable_letters(chosen)} dead letters to remove")
 
 
-def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Partition, str]) -> dict[str, Any]:
-    """Return what can be removed as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
-    return {
-        "removed": removable_letters(chosen, failed),
-        "partitions": [
-            {
-                "topic": partition.topic,
-                "partition": partition.number,
-                "letters": each.letters,
-                "before": each.before,
-                "then": each.because,
-                "problem": failed.get(partition),
-            }
-            for partition, each in chosen.items()
-        ],
-    }
-
-
 def print_importable(console: Console, found: Importable) -> None:
     """Print how many letters an import would send, where to, and why it leaves others out."""
     for topic, number in sorted(found.topics.items()):
@@ -185,18 +155,6 @@ def print_importable(console: Console, found: Importable) -> None:
             console.print(f"{number} are left out: {why}")
     if not found.missing:
         console.print("nothing to import")
-
-
-def importable_document(found: Importable) -> dict[str, Any]:
-    """Return the same as plain data for JSON."""
-    return {
-        "letters": len(found.missing),
-        "topics": dict(found.topics),
-        "states": dict(found.states),
-        "present": found.present,
-        "expired": found.expired,
-        "ofOthers": found.others,
-    }
 
 
 def _table(*columns: str) -> Table:
