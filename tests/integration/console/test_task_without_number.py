@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.cli.console.access import LocalUser, Role, User
-from kafka_redelivery.cli.console.jobs import Phase, Task
+from kafka_redelivery.cli.console.tasks import Phase, Task
 from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.redrive.job import JobOptions

@@ -17,8 +17,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from kafka_redelivery.cli.console.access import Authentication, Role, Visitor
-from kafka_redelivery.cli.console.flow import Flow, FlowWatch
-from kafka_redelivery.cli.console.jobs import JobBook, Jobs, Tasks
 from kafka_redelivery.cli.console.letters import (
     LIBRARY_ERRORS,
     IndexState,
@@ -31,8 +29,11 @@ from kafka_redelivery.cli.console.letters import (
 from kafka_redelivery.cli.console.live import Broadcast, Polled, Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.rendering import Assets, Rendering
+from kafka_redelivery.cli.console.tasks import Tasks
+from kafka_redelivery.consumers.operations.flow import Flow, FlowWatch
 from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
 from kafka_redelivery.dead_letters.index.index import LetterRow
+from kafka_redelivery.dead_letters.job_book import JobBook, Jobs
 from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.topology.config.settings import Settings
 

@@ -26,10 +26,10 @@ from starlette.routing import Route
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
-from kafka_redelivery.cli.console.jobs import JobsNotReadError
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NoIndexYetError
 from kafka_redelivery.cli.console.pages import edit, group, jobs, letter, letters, send, session
 from kafka_redelivery.cli.console.requests import Page
+from kafka_redelivery.cli.console.tasks import JobsNotReadError
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.errors import TransportError
 

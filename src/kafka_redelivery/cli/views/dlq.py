@@ -1,4 +1,4 @@
-"""Dead letters and the jobs that send them again, as text and as JSON."""
+"""Dead letters and the jobs that send them again, as text."""
 
 from __future__ import annotations
 

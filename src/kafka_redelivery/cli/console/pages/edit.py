@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.jobs import Task, signature
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.dead_letters.created_again import refuse_created_again
 from kafka_redelivery.dead_letters.differences import line_diff
 from kafka_redelivery.dead_letters.editing import LetterEditing

@@ -13,12 +13,12 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.flow import Flow
-from kafka_redelivery.cli.console.jobs import signature
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, text_of
+from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import pausing
+from kafka_redelivery.consumers.operations.flow import Flow
 from kafka_redelivery.consumers.process.pause_watch import pause_text
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.topology.cluster.changes import changes

@@ -16,10 +16,10 @@ from starlette.responses import Response, StreamingResponse
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.jobs import signature
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary
 from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
+from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.documents import exported_document
 from kafka_redelivery.dead_letters.exporting import exported

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.jobs import Phase, Task, signature
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
+from kafka_redelivery.cli.console.tasks import Phase, Task, signature
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.documents import preview_document, removable_letters
