@@ -138,7 +138,7 @@ class Purge(NamedTuple):
 
     settings: Settings
     chosen: Mapping[Partition, Removable]
-    topics: TopicIds = TopicIds()
+    topics: TopicIds
     """The ids of the topics before they were read."""
 
     @classmethod

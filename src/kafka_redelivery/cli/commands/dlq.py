@@ -11,7 +11,6 @@ import typer
 from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options
-from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.dlq_options import (
     DrySending,
     IndexFolder,
@@ -23,6 +22,7 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Selecting,
     To,
     load_quietly,
+    refreshed_index,
 )
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -59,7 +59,7 @@ class ListLetters(Selecting):
 
         wanted, settings = self.selection(), self.settings()
         by, each = (By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE), []
-        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+        with self.refreshed_index(settings, wanted) as index:
             meant = index.condition(wanted)
             found = index.summary(by, meant)
             if self.each:
@@ -114,7 +114,7 @@ class Sending(Selecting):
         options = self.job_options(self.of_group or settings.group, wanted)
         if not self.dry_run:
             create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
-        with refreshed_index(settings, options.group, self.index, wanted, self.base) as index:
+        with self.refreshed_index(settings, wanted) as index:
             job = create_job(settings, index, wanted, options, self._agrees)
         if job is not None:
             run_job(job, as_json=self.as_json, created=True)
@@ -340,7 +340,7 @@ class Export(Selecting):
         from kafka_redelivery.dead_letters.exporting import exportable, exported
 
         wanted, settings = self.selection(), self.settings()
-        with refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base) as index:
+        with self.refreshed_index(settings, wanted) as index:
             if not self.dry_run:
                 with progress(stderr(), "reading dead letters") as report_progress:
                     for each in exported(settings, index, wanted, report_progress):

@@ -5,18 +5,25 @@ needs their types there.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_redelivery.cli.commands.dlq_foreign import foreign_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
+from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import OptionError
+
+if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.index.index import Index
 
 _PATTERN = "; * and ? are wildcards; repeatable."
 _Texts = list[str] | None
@@ -48,6 +55,27 @@ def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
 
     log_to_stderr(logging.WARNING, "%(message)s")
     return foreign_settings(overrides) or load(config, overrides)
+
+
+@contextmanager
+def refreshed_index(
+    settings: Settings, group: str, folder: Path | None, wanted: Selection | None = None, base: Path = Path()
+) -> "Iterator[Index]":
+    """Open an index that can select what is wanted, bring it up to date, and close it on exit.
+
+    ``base`` is the folder of the configuration.
+    """
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.dead_letters.index.index import Index
+
+    with closing(Index.open_for(settings, group, wanted or Selection(), path=folder, base=base)) as index:
+        with progress(stderr(), "reading new dead letters") as report_progress:
+            index.refresh(report_progress, waiting=cache(_say_why_nothing_happens))
+        yield index
+
+
+def _say_why_nothing_happens() -> None:
+    stderr().print("waiting for another process that brings the index up to date")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +145,10 @@ class Selecting(OnLetters):
         ),
     ] = None
     index: IndexFolder = None
+
+    def refreshed_index(self, settings: Settings, wanted: Selection | None) -> "AbstractContextManager[Index]":
+        """Open the index of the group, as :func:`refreshed_index`."""
+        return refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base)
 
     def selection(self) -> Selection:
         """Return what the options select.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_index import refreshed_index
 from kafka_redelivery.cli.commands.dlq_options import Selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import AsJson, duration
@@ -58,7 +57,7 @@ class Summarise(Selecting):
         columns = tuple(dict.fromkeys(self.by or DEFAULT_BY))
         # What the index does not keep would be read from all letters at each look.
         read = wanted if every_s is None else None
-        with refreshed_index(settings, self.of_group or settings.group, self.index, read, self.base) as index:
+        with self.refreshed_index(settings, read) as index:
 
             def ask() -> Summary:
                 return index.summary(columns, index.condition(wanted))
