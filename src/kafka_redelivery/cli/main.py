@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
-from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.errors import ReportingGroup
+from kafka_redelivery.cli.command import Commands, ReportingGroup
 from kafka_redelivery.cli.output import print_text
 from kafka_redelivery.topology import exit_codes
 

@@ -104,7 +104,7 @@ def test_another_broken_pipe_is_an_error() -> None:
     """A socket that the peer has closed is named, even if nothing reads the output."""
     script = (
         "import socket, typer\n"
-        "from kafka_redelivery.cli.errors import ReportingGroup\n"
+        "from kafka_redelivery.cli.command import ReportingGroup\n"
         "app = typer.Typer(cls=ReportingGroup)\n"
         "app.callback()(lambda: None)\n"
         "@app.command()\n"

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
-from kafka_redelivery.cli.errors import ReportingGroup, exit_code
+from kafka_redelivery.cli.command import ReportingGroup, exit_code
 from kafka_redelivery.cli.output import print_table, stdout
 from kafka_redelivery.consumers.errors import EndpointError, HaltedError, HandlerLoadError
 from kafka_redelivery.pipeline.audit.range import RangeError

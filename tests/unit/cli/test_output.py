@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 
 from kafka_redelivery.cli import output
-from kafka_redelivery.cli.errors import report
+from kafka_redelivery.cli.command import report
 from kafka_redelivery.consumers.errors import HaltedError
 
 _KEY = "[red]x[/red] :bank: \x1b]0;title\x07 \x9b2J"
