@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,67 +35,73 @@ if TYPE_CHECKING:
     from kafka_redelivery.pipeline.archive.service import ArchiveService
 
 
-def archive(
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="TABLE", help="A folder, or a URI that Spark understands."),
-    ],
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    table: Annotated[
-        TableFormat | None,
-        typer.Option("--format", help="The format of the table. Default: the one it has; a new one is Delta."),
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Maximum dead letters per batch.")] = 200_000,
-    compact: Annotated[bool, typer.Option("--compact", help="Compact small files after the run.")] = False,
-    grace: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long compacted files are kept for readers that still use them.")
-    ] = "1h",
-    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGTERM or Ctrl-C.")] = False,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="With --follow: the time between two runs.")] = "1m",
-    skip_removed: Annotated[
-        bool,
-        typer.Option("--skip-removed", help="Continue although dead letters were removed before they were archived."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be archived; write nothing.")] = False,
-    as_json: AsJson = False,
-    spark: SparkSettings = None,
-    log_level: LogLevelOption = LogLevel.WARNING,
-    log_format: LogFormatOption = LogFormat.TEXT,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Archiving:
     """Write the dead letters of the configuration to a table of the data lake, each exactly once.
 
     A run archives the dead letters that are there and ends. The next run continues after them.
     """
-    exit_on_signals()
-    begin_log(log_level, log_format)
-    pause, kept = duration(every, "--every"), duration(grace, "--grace")
-    settings = load(config, overrides)
-    needed = spark_settings(settings, spark, log_level)
-    from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
-    from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
-    from kafka_redelivery.pipeline.archive.service import ArchiveService
-    from kafka_redelivery.pipeline.spark.session import spark_session
 
-    to = Archive(
-        settings=settings,
-        codecs=SourceCodecs.of(settings, config.absolute().parent),
-        output=absolute_table(output),
-        format=table,
-        batch=batch,
-    )
-    with stop_event() as stop, spark_session("redelivery archive", needed, table_jars(table)) as session:
-        ours = archive_session(session)
-        if dry_run:
-            found = read_positions(ours, to)
-            _print_pending(found, count_pending(ours, to, found), as_json=as_json)
-            return
-        service = ArchiveService(spark=ours, archive=to, compact=compact, grace=kept, skip_removed=skip_removed)
-        if follow:
-            for run, compacted in service.follow(pause, stop):
-                _print_run(to.output, run, compacted, as_json=as_json, more=True)
-        else:
-            _once(service, stop, as_json=as_json)
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="TABLE", help="A folder, or a URI that Spark understands."),
+    ]
+    config: ConfigFile = DEFAULT_CONFIG
+    overrides: Overrides = None
+    table: Annotated[
+        TableFormat | None,
+        typer.Option("--format", help="The format of the table. Default: the one it has; a new one is Delta."),
+    ] = None
+    batch: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Maximum dead letters per batch.")] = 200_000
+    compact: Annotated[bool, typer.Option("--compact", help="Compact small files after the run.")] = False
+    grace: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long compacted files are kept for readers that still use them.")
+    ] = "1h"
+    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGTERM or Ctrl-C.")] = False
+    every: Annotated[str, typer.Option(metavar="DURATION", help="With --follow: the time between two runs.")] = "1m"
+    skip_removed: Annotated[
+        bool,
+        typer.Option("--skip-removed", help="Continue although dead letters were removed before they were archived."),
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be archived; write nothing.")] = False
+    as_json: AsJson = False
+    spark: SparkSettings = None
+    log_level: LogLevelOption = LogLevel.WARNING
+    log_format: LogFormatOption = LogFormat.TEXT
+
+    def __call__(self) -> None:
+        """Archive what is there, once or again and again."""
+        exit_on_signals()
+        begin_log(self.log_level, self.log_format)
+        pause, kept = duration(self.every, "--every"), duration(self.grace, "--grace")
+        settings = load(self.config, self.overrides)
+        needed = spark_settings(settings, self.spark, self.log_level)
+        from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
+        from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
+        from kafka_redelivery.pipeline.archive.service import ArchiveService
+        from kafka_redelivery.pipeline.spark.session import spark_session
+
+        to = Archive(
+            settings=settings,
+            codecs=SourceCodecs.of(settings, self.config.absolute().parent),
+            output=absolute_table(self.output),
+            format=self.table,
+            batch=self.batch,
+        )
+        with stop_event() as stop, spark_session("redelivery archive", needed, table_jars(self.table)) as session:
+            ours = archive_session(session)
+            if self.dry_run:
+                found = read_positions(ours, to)
+                _print_pending(found, count_pending(ours, to, found), as_json=self.as_json)
+                return
+            service = ArchiveService(
+                spark=ours, archive=to, compact=self.compact, grace=kept, skip_removed=self.skip_removed
+            )
+            if self.follow:
+                for run, compacted in service.follow(pause, stop):
+                    _print_run(to.output, run, compacted, as_json=self.as_json, more=True)
+            else:
+                _once(service, stop, as_json=self.as_json)
 
 
 def _once(service: ArchiveService, stop: threading.Event, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 _EDGE = "an offset, a time (2026-11-01T08:00:00Z), or TOPIC-PARTITION@OFFSET (repeatable)"
 
 
-def audit(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    *,
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Account for every record of the sources by reading the topics. Exit code 1 if any is missing or doubled."""
+
+    config: ConfigFile = DEFAULT_CONFIG
+    overrides: Overrides = None
+    as_json: AsJson = False
     begin: Annotated[
         list[str] | None,
         typer.Option(
@@ -31,19 +34,19 @@ def audit(
             metavar="OFFSET-OR-TIME",
             help=f"Start of the range: {_EDGE}. Default: the first record kept.",
         ),
-    ] = None,
+    ] = None
     end: Annotated[
         list[str] | None,
         typer.Option(
             "--to", metavar="OFFSET-OR-TIME", help="End of the range, exclusive. Default: the group's position."
         ),
-    ] = None,
+    ] = None
     journal: Annotated[
         bool, typer.Option("--journal/--no-journal", help="Use the journal as evidence, if it is on.")
-    ] = True,
+    ] = True
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="Print this many missing and doubled records at most.")
-    ] = 20,
+    ] = 20
     output: Annotated[
         Path | None,
         typer.Option(
@@ -52,46 +55,47 @@ def audit(
             metavar="FILE",
             help="Write all of them to this file, one JSON object per line.",
         ),
-    ] = None,
+    ] = None
     archive: Annotated[
         str | None,
         typer.Option(metavar="TABLE", help="The table of `pipeline archive`; a dead letter in it is not missing."),
-    ] = None,
+    ] = None
     archive_format: Annotated[
         TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
-    ] = None,
-    spark_options: SparkSettings = None,
-    log_level: LogLevelOption = LogLevel.WARNING,
-) -> None:
-    """Account for every record of the sources by reading the topics. Exit code 1 if any is missing or doubled."""
-    exit_on_signals()
-    from kafka_redelivery.cli.output import print_json, stderr, stdout
-    from kafka_redelivery.cli.views.audit import print_audit
-    from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
-    from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
+    ] = None
+    spark_options: SparkSettings = None
+    log_level: LogLevelOption = LogLevel.WARNING
 
-    settings = load(config, overrides)
-    options = AuditOptions(
-        first=_edge(begin, "--from"),
-        end=_edge(end, "--to"),
-        journal=journal,
-        archive=None if archive is None else absolute_table(archive),
-        archive_format=archive_format,
-        listed=limit,
-        output=output,
-    )
-    console = stderr()
-    needed = spark_settings(settings, spark_options, log_level)
-    name = "redelivery audit"
-    started = spark_session(name, needed, () if archive is None else table_jars(archive_format))
-    with console.status("starting Spark") as status, started as spark:
-        result = audit(spark, settings, options, on_progress=describing_jobs(spark, name, status.update))
-    if as_json:
-        print_json(result.document(None if output is None else str(output)))
-    else:
-        print_audit(stdout(), result, None if output is None else str(output))
-    if not result.conserved:
-        raise typer.Exit(exit_codes.FAILED)
+    def __call__(self) -> None:
+        """Read the topics, and print what is missing or doubled."""
+        exit_on_signals()
+        from kafka_redelivery.cli.output import print_json, stderr, stdout
+        from kafka_redelivery.cli.views.audit import print_audit
+        from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+        from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
+
+        settings = load(self.config, self.overrides)
+        options = AuditOptions(
+            first=_edge(self.begin, "--from"),
+            end=_edge(self.end, "--to"),
+            journal=self.journal,
+            archive=None if self.archive is None else absolute_table(self.archive),
+            archive_format=self.archive_format,
+            listed=self.limit,
+            output=self.output,
+        )
+        console = stderr()
+        needed = spark_settings(settings, self.spark_options, self.log_level)
+        name = "redelivery audit"
+        started = spark_session(name, needed, () if self.archive is None else table_jars(self.archive_format))
+        with console.status("starting Spark") as status, started as spark:
+            result = audit(spark, settings, options, on_progress=describing_jobs(spark, name, status.update))
+        if self.as_json:
+            print_json(result.document(None if self.output is None else str(self.output)))
+        else:
+            print_audit(stdout(), result, None if self.output is None else str(self.output))
+        if not result.conserved:
+            raise typer.Exit(exit_codes.FAILED)
 
 
 def _edge(texts: list[str] | None, option: str) -> RangeBound | None:

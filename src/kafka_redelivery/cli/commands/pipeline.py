@@ -9,10 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.commands.archive import archive
-from kafka_redelivery.cli.commands.audit import audit
+from kafka_redelivery.cli.commands.archive import Archiving
+from kafka_redelivery.cli.commands.audit import Audit
 from kafka_redelivery.cli.commands.erase import erase
-from kafka_redelivery.cli.commands.report import report
+from kafka_redelivery.cli.commands.report import MakeReport
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
@@ -31,10 +31,10 @@ _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "
 """All arguments but a leading ``--help`` belong to ``spark-submit``."""
 
 app = Commands(help="Run jobs on Spark.", no_args_is_help=True)
-app.command()(archive)
-app.command()(audit)
+app.command(name="archive")(Archiving)
+app.command()(Audit)
 app.command()(erase)
-app.command()(report)
+app.command(name="report")(MakeReport)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -25,15 +26,21 @@ from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 PAGE = "report.html"
 
 
-def report(
+@dataclass(frozen=True, kw_only=True)
+class MakeReport:
+    """Report what fails and why, how often it recovers and what is waiting, as one HTML file and as tables.
+
+    Reads the archive, the dead-letter, retry and ready topics and the journal. Changes nothing in Kafka.
+    """
+
     output: Annotated[
         str,
         typer.Option(
             "--output", "-o", metavar="FOLDER", help=f"For {PAGE} and the tables; also a URI that Spark understands."
         ),
-    ],
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
+    ]
+    config: ConfigFile = DEFAULT_CONFIG
+    overrides: Overrides = None
     archive: Annotated[
         str | None,
         typer.Option(
@@ -41,61 +48,59 @@ def report(
             metavar="TABLE",
             help="The table of `pipeline archive`; the topics add newer ones. Default: only the topics.",
         ),
-    ] = None,
+    ] = None
     where: Annotated[
         str | None,
         typer.Option(
             "--where", metavar="CONDITION", help="Count only dead letters for which this is true (docs/where.md)."
         ),
-    ] = None,
+    ] = None
     within: Annotated[
         str, typer.Option(metavar="DURATION", help="How long it may take to compute --where for all dead letters.")
-    ] = "10m",
+    ] = "10m"
     archive_format: Annotated[
         TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
-    ] = None,
-    tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet",
-    journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True,
-    as_json: AsJson = False,
-    spark: SparkSettings = None,
-    log_level: LogLevelOption = LogLevel.WARNING,
-) -> None:
-    """Report what fails and why, how often it recovers and what is waiting, as one HTML file and as tables.
+    ] = None
+    tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet"
+    journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True
+    as_json: AsJson = False
+    spark: SparkSettings = None
+    log_level: LogLevelOption = LogLevel.WARNING
 
-    Reads the archive, the dead-letter, retry and ready topics and the journal. Changes nothing in Kafka.
-    """
-    exit_on_signals()
-    settings = load(config, overrides)
-    needed = spark_settings(settings, spark, log_level)
-    from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.pipeline.archive.archive import archive_session
-    from kafka_redelivery.pipeline.lake.files import LakeFiles
-    from kafka_redelivery.pipeline.report.page import page
-    from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
-    from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
+    def __call__(self) -> None:
+        """Read the archive and the topics, and write the report."""
+        exit_on_signals()
+        settings = load(self.config, self.overrides)
+        needed = spark_settings(settings, self.spark, self.log_level)
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.pipeline.archive.archive import archive_session
+        from kafka_redelivery.pipeline.lake.files import LakeFiles
+        from kafka_redelivery.pipeline.report.page import page
+        from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
+        from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
 
-    if tables not in set(Tables):
-        raise typer.BadParameter(f"{tables!r} is not one of {', '.join(Tables)}", param_hint="--tables")
-    if Path(output).is_file():
-        raise typer.BadParameter(f"{output} is a file; name a folder", param_hint="--output")
-    request = Request(
-        settings=settings,
-        archive=None if archive is None else absolute_table(archive),
-        archive_format=archive_format,
-        where=where,
-        within=duration(within, "--within"),
-        journal=journal,
-        output=folder_uri(output),
-        form=Tables(tables),
-    )
-    name = "redelivery report"
-    started = spark_session(name, needed, () if archive is None else table_jars(archive_format))
-    with stderr().status("starting Spark") as status, started as session:
-        on_progress = describing_jobs(session, name, status.update)
-        made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)
-        LakeFiles(session, folder_uri(output)).write(PAGE, page(made))
-    if as_json:
-        print_json({"ok": True, **made.document()})
-    else:
-        sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
-        print_text(f"{made.letters:,} dead letters of {sources}; the report is {output.rstrip('/')}/{PAGE}")
+        if self.tables not in set(Tables):
+            raise typer.BadParameter(f"{self.tables!r} is not one of {', '.join(Tables)}", param_hint="--tables")
+        if Path(self.output).is_file():
+            raise typer.BadParameter(f"{self.output} is a file; name a folder", param_hint="--output")
+        request = Request(
+            settings=settings,
+            archive=None if self.archive is None else absolute_table(self.archive),
+            archive_format=self.archive_format,
+            where=self.where,
+            within=duration(self.within, "--within"),
+            journal=self.journal,
+            output=folder_uri(self.output),
+            form=Tables(self.tables),
+        )
+        name = "redelivery report"
+        started = spark_session(name, needed, () if self.archive is None else table_jars(self.archive_format))
+        with stderr().status("starting Spark") as status, started as session:
+            on_progress = describing_jobs(session, name, status.update)
+            made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)
+            LakeFiles(session, folder_uri(self.output)).write(PAGE, page(made))
+        if self.as_json:
+            print_json({"ok": True, **made.document()})
+        else:
+            sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
+            print_text(f"{made.letters:,} dead letters of {sources}; the report is {self.output.rstrip('/')}/{PAGE}")
