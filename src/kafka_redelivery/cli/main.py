@@ -53,7 +53,7 @@ _COMMANDS: Final = {
     ),
     "broker": (
         "commands.broker:broker",
-        "Run an Apache Kafka on this machine until Ctrl-C: one or more nodes on 127.0.0.1, for trying things out.",
+        "Run an Apache Kafka on this machine until Ctrl-C: one node on 127.0.0.1, for trying things out.",
     ),
     "topology": ("commands.topology:app", "Plan, create and check the topics of a group."),
     "config": ("commands.config:app", "Check and print the configuration; needs no cluster."),
