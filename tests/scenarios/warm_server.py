@@ -29,8 +29,10 @@ _NOT_LOADED: Final = (
     "kafka_redelivery.pipeline",
     "kafka_redelivery.cli.console",
     "kafka_redelivery.cli.views.audit",
-    "kafka_redelivery.cli.views.dlq_summary",
-    "kafka_redelivery.dead_letters.index",
+    "kafka_redelivery.cli.views.dlq",
+    "kafka_redelivery.cli.views.drained",
+    "kafka_redelivery.cli.views.letter",
+    "kafka_redelivery.dead_letters",
 )
 """What imports Spark or DuckDB. Spark's libraries start threads, and a process with threads must not fork. DuckDB
 reports leaks at the end of a process that was forked after its import."""
@@ -43,6 +45,7 @@ def load() -> None:
             import_module(each.name)
     import_module("tests.scenarios.handlers")
     assert len(list(Path("/proc/self/task").iterdir())) == 1, threading.enumerate()
+    assert "duckdb" not in sys.modules
 
 
 def serve(requests: socket.socket) -> dict[str, Any] | None:

@@ -9,13 +9,13 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.created_again import refuse_created_again
 from kafka_redelivery.dead_letters.creation import Edit, Preview, create, preview
 from kafka_redelivery.dead_letters.decoding import LetterCodecs
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_jobs import found_letter
+from kafka_redelivery.dead_letters.letter_places import refuse_created_again
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kafka_redelivery.dead_letters.created_again import letter_topic_ids, refuse_created_again
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.selecting import unexpired
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter_places import letter_topic_ids, refuse_created_again
 from kafka_redelivery.dead_letters.reading import ReportProgress, StoredLetter, letter_in
 from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.topology.config.settings import Settings

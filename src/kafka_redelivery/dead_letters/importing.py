@@ -17,9 +17,8 @@ from threading import Event
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.chunking import MAX_BYTES
-from kafka_redelivery.dead_letters.created_again import letter_topic_ids, refuse_created_again
 from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
-from kafka_redelivery.dead_letters.letter_places import letter_partitions
+from kafka_redelivery.dead_letters.letter_places import letter_partitions, letter_topic_ids, refuse_created_again
 from kafka_redelivery.dead_letters.reading import ReportProgress
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Self
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.dead_letters.created_again import refuse_created_again
 from kafka_redelivery.dead_letters.creation import Preview, create, preview
 from kafka_redelivery.dead_letters.documents import job_document, preview_document, removable_letters
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter_places import refuse_created_again
 from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
 from kafka_redelivery.dead_letters.reading import ReportProgress
 from kafka_redelivery.dead_letters.run import JobRun, cancel

@@ -9,7 +9,7 @@ import pytest
 from kafka_redelivery.consumers.dead_letters import monitor
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.process.pause_watch import watch_pauses
-from kafka_redelivery.consumers.scheduler import trim_thread
+from kafka_redelivery.consumers.scheduler import run
 from kafka_redelivery.consumers.scheduler.run import open_scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
@@ -37,7 +37,7 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
     calls: Counter[str] = Counter()
     started = threading.Event()
     monkeypatch.setattr(topic_watch, "_INTERVAL_S", 0.2)
-    monkeypatch.setattr(trim_thread, "_INTERVAL_S", 0.2)
+    monkeypatch.setattr(run, "_INTERVAL_S", 0.2)
     monkeypatch.setattr(monitor, "_REFRESH_S", 0.2)
 
     def count(owner: type, name: str, as_name: str, when: Callable[..., bool] = lambda *_: True) -> None:
@@ -55,7 +55,7 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
     count(topic_watch.TopicWatch, "_take_answer", "new topics")
     count(monitor.DeadLetterMonitor, "_refresh", "monitor")
     original = trimming.trim
-    monkeypatch.setattr(trim_thread, "trim", lambda *given: (calls.update(["trim"]), original(*given))[1])
+    monkeypatch.setattr(run, "trim", lambda *given: (calls.update(["trim"]), original(*given))[1])
     health, observer = Health(), Measurements(Build("1", "scheduler", group.name, "s1"))
     with (
         watch_pauses(settings, "scheduler", "s1", health) as pauses,

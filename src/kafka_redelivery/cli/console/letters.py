@@ -13,7 +13,6 @@ from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.selection_form import Chosen
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import ConsumersError, RedriveError
-from kafka_redelivery.dead_letters.created_again import letter_topic_ids
 from kafka_redelivery.dead_letters.creation import Preview, preview
 from kafka_redelivery.dead_letters.exporting import Exportable, exportable
 from kafka_redelivery.dead_letters.index import listing
@@ -21,7 +20,7 @@ from kafka_redelivery.dead_letters.index.index import Index, LetterRow
 from kafka_redelivery.dead_letters.index.listing import Deaths, deaths
 from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.index.summary import Summary
-from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.letter_places import letter_ends, letter_topic_ids
 from kafka_redelivery.dead_letters.purge import Removable, removable
 from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
 from kafka_redelivery.dead_letters.standing import Standing

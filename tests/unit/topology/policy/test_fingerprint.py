@@ -14,7 +14,10 @@ _KINDS = (
     st.floats(min_value=0, allow_infinity=False, allow_nan=False).map("{:.3f}".format),
     st.uuids().map(str),
     st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
-    st.binary(min_size=8, max_size=20).map(bytes.hex).filter(lambda text: any(each.isdigit() for each in text)),
+    # With a digit and a letter: otherwise it is a number, or a word that may be anything.
+    st.binary(min_size=8, max_size=20)
+    .map(bytes.hex)
+    .filter(lambda text: any(map(str.isdigit, text)) and not text.isdigit()),
     st.text(string.ascii_letters + string.digits + " ").map(repr),
     st.text(string.ascii_letters + string.digits + " ").map('"{}"'.format),
 )

@@ -17,10 +17,10 @@ from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.tasks import Task, signature
-from kafka_redelivery.dead_letters.created_again import refuse_created_again
 from kafka_redelivery.dead_letters.differences import line_diff
 from kafka_redelivery.dead_letters.editing import LetterEditing
 from kafka_redelivery.dead_letters.jobs import OpenJob
+from kafka_redelivery.dead_letters.letter_places import refuse_created_again
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
