@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Final
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +27,7 @@ from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Failu
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.pipeline.delta_table import files as files_of
 
 ORIGINS: Final = 200
 PARTITIONS: Final = 2
@@ -133,8 +132,8 @@ def _origin(number: int) -> str:
 def _run(directory: Path, step: str, spark: list[str]) -> None:
     table = str(directory / "table")
     arguments = {
-        "archive": ["archive", "--output", table, "--format", "parquet"],
-        "compact": ["archive", "--output", table, "--compact", "--grace", "0s"],
+        "archive": ["archive", "--output", table],
+        "compact": ["archive", "--output", table, "--compact"],
         "report": ["report", "--output", str(directory / "report"), "--archive", table],
     }[step]
     command = [sys.executable, "-c", "from kafka_redelivery.cli.main import app; app()", "pipeline", *arguments]
@@ -163,20 +162,13 @@ def _compared(directory: Path, step: str) -> str:
             if dict(zip(table[column], table["letters"], strict=True)) != wanted:
                 raise SystemExit(f"the report's letters by {column} differ from the generated ones")
         return f"{letters} letters by origin and by reason"
-    files = _files_of_the_table(directory / "table")
+    files = files_of(directory / "table")
     rows = pa.concat_tables(pq.read_table(file, columns=["topic", "partition", "offset"]) for file in files)
     distinct = rows.group_by(["topic", "partition", "offset"]).aggregate([]).num_rows
     if (rows.num_rows, distinct) != (letters, letters):
         raise SystemExit(f"{letters} letters became {rows.num_rows} rows of {distinct} distinct letters")
     size = sum(file.stat().st_size for file in files) // 2**20
     return f"{rows.num_rows} rows, each of another letter, in {len(files)} files of {size} MiB"
-
-
-def _files_of_the_table(table: Path) -> list[Path]:
-    """Return the files that the table's log names."""
-    log = max((table / "_spark_metadata").glob("*.compact"), key=lambda path: int(path.stem))
-    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
-    return [Path(url2pathname(urlparse(entry["path"]).path)) for entry in entries]
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from kafka_redelivery.pipeline.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A session with two threads; for the long tests also with Delta Lake, as the commands have it."""
-    jars = [DELTA] if request.config.getoption("long") else []
+def spark() -> Iterator[SparkSession]:
+    """A session with two threads, and with Delta Lake, as the commands have it."""
     settings = {
         "spark.master": "local[2]",
         "spark.sql.shuffle.partitions": "2",
@@ -21,5 +20,5 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         # Compiling a query takes longer than running it over a few records.
         "spark.sql.codegen.wholeStage": "false",
     }
-    with spark_session("tests", settings, jars) as session:
+    with spark_session("tests", settings, [DELTA]) as session:
         yield session

@@ -1,7 +1,9 @@
-"""Reads and changes the log of a Delta table, because the shared session of the tests has no jars of Delta."""
+"""Reads and changes the log of a Delta table."""
 
 import json
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 
 def files(table: Path) -> list[Path]:
@@ -28,3 +30,8 @@ def remove_column(table: Path, name: str) -> None:
         log.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
     for checksum in (table / "_delta_log").glob("*.crc"):  # those of Delta and of Hadoop, hidden ones included
         checksum.unlink()
+
+
+def forget_delta(session: SparkSession) -> None:
+    """Let Delta read the logs of all tables again."""
+    session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # of the JVM

@@ -22,14 +22,14 @@ from kafka_redelivery.pipeline.archive.archive import (
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
 from kafka_redelivery.pipeline.archive.service import ArchiveService
 from kafka_redelivery.pipeline.errors import LettersRemovedError, TableFormatError
-from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.topology.wire.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 from tests.pipeline.archive_command import command
+from tests.pipeline.delta_table import files, forget_delta
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
 
-_PARQUET = TableFormat.PARQUET
 Rows = Mapping[tuple[str, int, int], dict[str, Any]]
 
 _HOSTILE = (
@@ -47,7 +47,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def test_the_archive_holds_what_the_topics_hold(
-    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
     """Each dead letter is one row with its bytes, headers and decoded value. A second run adds new dead letters."""
     source, other = f"{unique}.orders", f"{unique}.shared"
@@ -57,9 +57,7 @@ def test_the_archive_holds_what_the_topics_hold(
     undecodable = letter(source, 8, at_ms=FIRST_MS + DAY_MS, value=b"\xff")
     cluster.produce(letters, [letter(source, 7, headers=own), undecodable])
     cluster.produce(strange, [Sent(None, None, _HOSTILE, 1, FIRST_MS), Sent(b"bare", b"key", (), 1, FIRST_MS)])
-    archive = Archive.of(
-        settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"), TableFormat.PARQUET
-    )
+    archive = Archive.of(settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"))
     pending = count_pending(session, archive, read_positions(session, archive))
 
     runs = [run_archive(session, archive), run_archive(session, archive)]
@@ -70,9 +68,9 @@ def test_the_archive_holds_what_the_topics_hold(
     assert pending == {(letters, 0): 2, (strange, 1): 2}
     assert later == {(letters, 0): 1}
     assert [run.letters for run in runs] == [4, 0, 1]
-    table = spark.read.parquet(archive.output)
+    table = read_table(session, archive.output)
     assert {each.name: each.dataType for each in table.schema} == {each.name: each.dataType for each in ARCHIVE_SCHEMA}
-    rows = read(spark, archive)
+    rows = read(session, archive)
     assert {(topic, offset) for topic, _, offset in rows} == {
         *((letters, offset) for offset in range(3)),
         *((strange, offset) for offset in range(2)),
@@ -100,13 +98,13 @@ def _is_as_written(row: dict[str, Any], source: str) -> None:
 
 
 def test_a_batch_that_is_written_again_is_in_the_table_once(
-    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
     """If a run dies before its micro-batch is committed or in the table, no row is lost or doubled."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
-    commits, log = tmp_path / "table/_checkpoint/commits", tmp_path / "table/_spark_metadata"
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    commits, log = tmp_path / "table/_checkpoint/commits", tmp_path / "table/_delta_log"
     for number in range(3):
         cluster.produce(f"DLQ.{source}", [letter(source, number)])
         run_archive(session, archive)
@@ -114,11 +112,13 @@ def test_a_batch_that_is_written_again_is_in_the_table_once(
     _forget(commits, "2")
     committed = run_archive(session, archive)
     _forget(commits, "2")
-    _forget(log, "2.compact")
+    for suffix in ("json", "crc"):
+        _forget(log, f"{2:020}.{suffix}")
+    forget_delta(session)
     written = run_archive(session, archive)
 
     assert (committed.letters, written.letters) == (0, 1)  # written again only if the table had it not
-    assert len(read(spark, archive)) == 3
+    assert len(read(session, archive)) == 3
     assert len(list((tmp_path / "table").rglob("part-*.parquet"))) == 4  # what was left is there, and no reader sees it
 
 
@@ -133,7 +133,7 @@ def test_letters_removed_before_they_are_archived_are_reported(
     """A run fails and names the removed offsets. It continues without them only with ``skip_removed``."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
     cluster.produce(f"DLQ.{source}", [letter(source, 0)])
     run_archive(session, archive)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(1, 5)])
@@ -146,14 +146,11 @@ def test_letters_removed_before_they_are_archived_are_reported(
     assert run.letters == 2
 
 
-@pytest.mark.parametrize("stored", [_PARQUET, pytest.param(TableFormat.DELTA, marks=pytest.mark.long)])
-def test_a_topic_that_was_created_again(
-    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path, stored: TableFormat
-) -> None:
+def test_a_topic_that_was_created_again(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """The new one is archived from its start, also after an interrupted run. Rows of the older one stay."""
     source = f"{unique}.orders"
     letters = f"DLQ.{source}"
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), stored)
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
     cluster.create(letters, config=KEPT)
     cluster.produce(letters, [letter(source, number) for number in range(5)])
     runs = [run_archive(session, archive)]
@@ -172,23 +169,25 @@ def test_a_topic_that_was_created_again(
     cluster.produce(letters, [letter(source, number) for number in range(200, 203)])
     run_archive(session, archive)
 
-    rows = read_table(session, archive.output, stored, ARCHIVE_SCHEMA).collect()
+    rows = read_table(session, archive.output, ARCHIVE_SCHEMA).collect()
     assert sorted(row["origin_offset"] for row in rows) == [*range(5), *range(100, 107), *range(200, 203)]
     assert len({row["topic_mark"] for row in rows}) == 3
     assert len({(row["topic_mark"], row["partition"], row["offset"]) for row in rows}) == 15
 
 
-def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """A Delta table is refused as a Parquet table, for writing and for reading, because rows would appear twice."""
-    table = tmp_path / "table"
-    (table / "_delta_log").mkdir(parents=True)
-    (table / "_delta_log" / "00000000000000000000.json").touch()
-    archive = Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table), _PARQUET)
-
-    with pytest.raises(TableFormatError, match="is a table of the format delta"):
-        run_archive(session, archive)
-    with pytest.raises(TableFormatError, match="is a table of the format delta"):
-        read_table(session, str(table), _PARQUET)
+def test_a_table_of_parquet_is_refused(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """For writing and for reading, because rows would be missing. The error names the command that converts it."""
+    table, told = tmp_path / "table", "is a table of Parquet, .*: redelivery pipeline convert --table .*table"
+    table.mkdir()
+    (table / "part-0.parquet").touch()
+    with pytest.raises(TableFormatError, match=told):
+        read_table(session, str(table))
+    (table / "_spark_metadata").mkdir()
+    (table / "_spark_metadata" / "0.compact").touch()
+    with pytest.raises(TableFormatError, match=told):
+        run_archive(session, Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table)))
+    with pytest.raises(TableFormatError, match=told):
+        read_table(session, str(table))
 
 
 def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, tmp_path: Path) -> None:
@@ -196,34 +195,36 @@ def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, 
     schema = "topic string, offset bigint, added string, day date, origin string"
     row = ("DLQ", 1, "new", date(2026, 11, 1), "1")
     newer = spark.createDataFrame([row], schema)
-    for frame in (newer.drop("added"), newer):
-        frame.write.mode("append").partitionBy("day", "origin").parquet(str(tmp_path / "table"))
+    newer.drop("added").write.format("delta").partitionBy("day").save(str(tmp_path / "table"))
 
-    read = read_table(spark, str(tmp_path / "table"), _PARQUET, newer.schema)
+    older = read_table(spark, str(tmp_path / "table"), newer.schema).collect()
+    newer.write.format("delta").mode("append").option("mergeSchema", "true").save(str(tmp_path / "table"))
 
-    assert {tuple(each) for each in read.collect()} == {("DLQ", 1, None, *row[3:]), row}
+    assert [tuple(each) for each in older] == [("DLQ", 1, None, *row[3:])]
+    assert {tuple(each) for each in read_table(spark, str(tmp_path / "table"), newer.schema).collect()} == {
+        ("DLQ", 1, None, *row[3:]),
+        row,
+    }
 
 
 def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:
     """The error names the table and a fix."""
     with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct the path"):
-        read_table(session, str(tmp_path / "nothing"), _PARQUET)
+        read_table(session, str(tmp_path / "nothing"))
 
 
 @pytest.mark.long
 def test_a_killed_run_is_finished_by_the_next(
-    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
     """The command and its processes are killed after the first micro-batch; the next run archives the rest once."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
-    log = Path(archive.output) / "_spark_metadata"
-
-    with command(tmp_path, "--format", "parquet", "--batch", "8") as killed:
-        until(lambda: any(log.glob("*.compact")), "a batch is in the table", within_s=180)
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    with command(tmp_path, "--batch", "8") as killed:
+        until(lambda: files(tmp_path / "table"), "a batch is in the table", within_s=180)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait(60)
     run, compacted = ArchiveService(spark=session, archive=archive, compact=True).once(Event())
@@ -231,12 +232,12 @@ def test_a_killed_run_is_finished_by_the_next(
     assert 0 < run.letters < 40
     assert compacted is not None
     assert compacted.after == 1
-    assert len(read(spark, archive)) == 40
+    assert len(read(session, archive)) == 40
 
 
-def read(spark: SparkSession, archive: Archive) -> Rows:
+def read(session: SparkSession, archive: Archive) -> Rows:
     """Read the table by the position of the dead letter, and check that no position occurs twice."""
-    found = spark.read.parquet(archive.output).collect()
+    found = read_table(session, archive.output).collect()
     rows = {(row["topic"], row["partition"], row["offset"]): row.asDict(recursive=True) for row in found}
     assert len(rows) == len(found)
     return rows

@@ -1,4 +1,4 @@
-"""``archive --follow`` keeps archiving, here into a Delta table."""
+"""``archive --follow`` keeps archiving."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
     cluster.create(f"DLQ.{source}", config=KEPT)
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
 
-    options = ["--format", "delta", "--follow", "--every", "1s", "--compact", "--json"]
+    options = ["--follow", "--every", "1s", "--compact", "--json"]
     options += ["--spark", "spark.databricks.delta.snapshotPartitions=1"]
     with command(tmp_path, *options) as running:
         for number in range(2):
@@ -50,12 +50,12 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
 
     remove_column(table, "original_expiration")
     report = ["pipeline", "report", "--config", str(tmp_path / "redelivery.yaml"), "--output", str(tmp_path / "report")]
-    report += ["--archive", str(table), "--archive-format", "delta", "--json"]
+    report += ["--archive", str(table), "--json"]
     done = subprocess.run([sys.executable, *COMMAND, *report], stdout=subprocess.PIPE, timeout=_LONG_S, check=True)
     assert json.loads(done.stdout)["letters"] == 2
 
     cluster.produce(f"DLQ.{source}", [letter(source, 2)])
-    with command(tmp_path, "--format", "delta") as again:
+    with command(tmp_path) as again:
         assert again.wait(_LONG_S) == 0
     assert _offsets(table) == [0, 1, 2]
     assert "original_expiration" in _columns(table)

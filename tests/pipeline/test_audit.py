@@ -291,7 +291,7 @@ def _archive(spark: SparkSession, group: Group, record: str) -> None:
         "1 AS delivery_count",
         "CAST(NULL AS timestamp) AS expiration",
         "CAST(NULL AS timestamp) AS actual_expiry",
-    ).write.parquet(str(group.folder / "archive"))
+    ).write.format("delta").save(str(group.folder / "archive"))
 
 
 def _copy(group: Group, record: Seen) -> None:

@@ -1,7 +1,6 @@
-"""A new archive is a Delta table, divided by day and ordered by origin. Rows are erased from all of its versions."""
+"""An archive is a Delta table, divided by day and ordered by origin."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
-from kafka_redelivery.pipeline.archive.compaction import CompactionResult
-from kafka_redelivery.pipeline.archive.delta_table import optimize
-from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
+from kafka_redelivery.pipeline.archive.delta_table import CompactionResult, optimize
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.topology.exit_codes import CONFIGURATION
@@ -48,7 +43,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_command_makes_it(cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """Unless another format is asked for, and with nothing of a record in its log."""
+    """With nothing of a record in its log."""
     source, table = f"{unique}.orders", tmp_path / "table"
     cluster.create(f"DLQ.{source}", config=KEPT)
     cluster.produce(f"DLQ.{source}", [letter(source, 0)])
@@ -65,7 +60,6 @@ def test_the_command_makes_it(cluster: Cluster, unique: str, tmp_path: Path) -> 
     assert "no plane" not in log
 
 
-@pytest.mark.long
 def test_it_is_divided_by_day_and_ordered_by_origin(spark: SparkSession, archive: Archive) -> None:
     """A run writes one file for each day. Compaction orders days that are over, and has nothing to do again."""
     session, table = archive_session(spark), Path(archive.output)
@@ -84,33 +78,6 @@ def test_it_is_divided_by_day_and_ordered_by_origin(spark: SparkSession, archive
     assert optimize(session, lake, _TODAY_MS + DAY_MS, min_files=2) == CompactionResult()
     assert [file.parent.name for file in sorted(files(table))] == ["day=2026-01-01", "day=2026-01-02"]
     assert _rows(session, archive) == before
-
-
-@pytest.mark.long
-def test_rows_are_erased_from_all_versions(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
-    """Also from files that compaction has replaced or a killed run has left, and the log tells nothing of them."""
-    session, table = archive_session(spark), Path(archive.output)
-    source = archive.settings.sources[0].topic
-    assert optimize(session, LakeFiles(session, archive.output), wall_clock_ms(), min_files=2).before == 4
-    data = next(path for path in table.glob("day=*/*.parquet") if b"key-1" in _keys(path))
-    shutil.copy(data, data.with_name("part-left.parquet"))
-    before = _rows(session, archive)
-    one = Predicate("key-1", where=Where.of("value ->> '$.n' = '1'", wall_clock_ms()))
-
-    counted = count_rows(session, archive.output, one)
-    assert _rows(session, archive) == before
-    erased = erase(session, archive.output, one)
-
-    assert counted == erased
-    assert (erased.rows, erased.files, erased.origins[source]) == (_ORIGINS, 1, 1)
-    assert _rows(session, archive) == [row for row in before if bytes(row["key"]) != b"key-1"]
-    assert all(b"key-1" not in _keys(path) for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
-    log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
-    assert not [text for text in ("key-1", b"key-1".hex().upper(), "no plane", '\\"n\\"') if text in log]
-
-    cluster.produce(f"DLQ.{source}", [letter(source, 5)])
-    assert run_archive(session, archive).letters == 1
-    assert sorted(row["origin_offset"] for row in _rows(session, archive)) == [0] * 4 + [2] * 4 + [3] * 4 + [5]
 
 
 @pytest.mark.long

@@ -29,7 +29,7 @@ def test_a_slow_condition_is_stopped(spark: SparkSession, tmp_path: Path) -> Non
     assert ended.returncode == FAILED, ended.stderr
     assert "--where was not computed for all rows within 2 s" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert spark.read.parquet(str(table)).count() == 1
+    assert spark.read.format("delta").load(str(table)).count() == 1
 
 
 @pytest.mark.spark
@@ -43,7 +43,7 @@ def test_a_person_is_asked(spark: SparkSession, tmp_path: Path) -> None:
     assert ended.code == FAILED, ended.err
     assert "1 rows would be erased" in ended.out
     assert "erase them for good?" in ended.out
-    assert spark.read.parquet(str(table)).count() == 1
+    assert spark.read.format("delta").load(str(table)).count() == 1
 
 
 def _archive(spark: SparkSession, folder: Path) -> tuple[Path, Path]:
@@ -51,7 +51,7 @@ def _archive(spark: SparkSession, folder: Path) -> tuple[Path, Path]:
     table, config = folder / "table", folder / "redelivery.yaml"
     whole = dict.fromkeys(ARCHIVE_SCHEMA.names) | {"value": b"a" * 20_000, "day": date(2026, 1, 1), "origin": "orders"}
     frame = spark.createDataFrame([Row(**whole)], ARCHIVE_SCHEMA)
-    frame.write.partitionBy("day", "origin").parquet(str(table))
+    frame.write.format("delta").partitionBy("day").save(str(table))
     document = {"group": "g", "kafka": {"bootstrap.servers": "localhost:1"}, "sources": [{"topic": "orders"}]}
     config.write_text(json.dumps(document), encoding="utf-8")
     return table, config

@@ -72,7 +72,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
         until(partial(_commit, cluster, group, topic), f"{group} has an offset")
     older = tmp_path / "older"  # without a column that this version has
     table = read_table(session, archive.output).drop("original_expiration")
-    table.write.partitionBy("day", "origin").parquet(older.as_uri())
+    table.write.format("delta").partitionBy("day", "origin").save(older.as_uri())
     output = (tmp_path / "report").as_uri()
     request = Request(settings=settings, archive=str(older), output=output, form=Tables.JSON)
 

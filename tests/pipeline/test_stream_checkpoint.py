@@ -67,7 +67,7 @@ def test_the_start_at_the_end_of_a_source_is_committed(spark: SparkSession, grou
 
 def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> None:
     """After the query's checkpoint is deleted, the sink table still has each record once."""
-    sink = {"topic": group.output, "path": "table", "format": "parquet"}
+    sink = {"topic": group.output, "path": "table"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
     group.send([["ok"]] * 20)
     run(group, spark)

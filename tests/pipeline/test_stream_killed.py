@@ -24,14 +24,13 @@ _LIMITS = {"batch": 10}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["parquet", "delta"])
-def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, form: str) -> None:
+def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) -> None:
     """The query survives a killed Python worker. Then the driver is killed, and its micro-batch is replayed.
 
     The handler then decides otherwise about what it has failed before, and the outputs go to a table as well. At last
     Ctrl-C comes in the middle of a micro-batch, which is finished.
     """
-    sink = {"topic": group.output, "path": "table", "format": form}
+    sink = {"topic": group.output, "path": "table"}
     prepare(group, journal=True, limits=_LIMITS, pipeline={"sink": sink})
     flag = group.folder / "flag"
     gates = [Gate(group, f"gate{n}") for n in range(4)]
@@ -60,7 +59,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, 
     group.settle(LONG_S)
     assert "micro-batch 0:" in query.log, "it was not replayed"
     assert "exception while executing the Python Proxy" not in query.log, "Spark could not tell of it"
-    until(lambda: len(_rows(spark, group)) >= len(succeeded), "all is in the table", within_s=LONG_S)
+    until(lambda: len(_rows(group)) >= len(succeeded), "all is in the table", within_s=LONG_S)
 
     _send(group, last, [[gates[2].step]])
     gates[2].reached(query)
@@ -75,7 +74,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, 
     succeeded += range(last, last + 2 * _PIECE + 2)
     assert group.outputs() == exactly(succeeded)
     assert group.dead() == exactly(rejected)
-    rows = _rows(spark, group)
+    rows = _rows(group)
     assert rows == exactly(rows)
     assert {n for n in rows if n < last} == {n for n in succeeded if n < last}
     states = audited(group, spark)
@@ -132,15 +131,11 @@ def _kill(query: Process) -> None:
     assert not left, "processes of a killed driver stay behind"
 
 
-def _rows(spark: SparkSession, group: Group) -> Counter[int]:
+def _rows(group: Group) -> Counter[int]:
     """Count the records in the table by number."""
-    path = group.folder / "table"
-    if (path / "_delta_log").exists():
-        # Each by itself: a folder of the path is no column.
-        return Counter(int(value) for file in files(path) for value in pq.ParquetFile(file).read()["value"].to_pylist())
-    if not (path / "_spark_metadata" / "0").exists():
-        return Counter()
-    return Counter(int(row.value) for row in spark.read.parquet(str(path)).collect())
+    # Each by itself: a folder of the path is no column.
+    table = files(group.folder / "table")
+    return Counter(int(value) for file in table for value in pq.ParquetFile(file).read()["value"].to_pylist())
 
 
 def _python_worker(query: Process) -> int:

@@ -23,7 +23,7 @@ def test_records_are_handled_while_the_table_cannot_be_written(
 ) -> None:
     """Then it gets each record once, in micro-batches that are limited like the others."""
     caplog.set_level(logging.WARNING)
-    sink = {"topic": group.output, "path": "table", "trigger": "1s", "format": "parquet"}
+    sink = {"topic": group.output, "path": "table", "trigger": "1s"}
     prepare(group, pipeline={"sink": sink, "maxOffsetsPerTrigger": 20})
     table = group.folder / "table"
     table.mkdir()
@@ -51,7 +51,7 @@ def test_the_table_goes_on_without_what_kafka_has_removed(
     spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run fails and names the command. With it, the log names the missing offsets, and the rest is appended."""
-    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table", "format": "parquet"}})
+    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table"}})
     group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10)])
     run(group, spark)
     group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10, 20)])

@@ -74,7 +74,7 @@ def test_a_ready_topic_and_a_tier_between_two_runs(spark: SparkSession, group: G
 @pytest.mark.long
 def test_the_topic_of_a_table_between_two_runs(spark: SparkSession, group: Group) -> None:
     """The table keeps its rows, and gets all records of the new topic."""
-    sink = {"topic": group.output, "path": "table", "format": "parquet"}
+    sink = {"topic": group.output, "path": "table"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
     for first, number in ((0, 20), (100, 30), (200, 25)):
         if first:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.delta_table import files
 from tests.pipeline.submitting import make_environment, spark_daemon, spark_variables, submission
 from tests.scenarios.running import Group
 
@@ -90,7 +91,7 @@ def test_submitted_settings_override_the_configuration(group: Group, master: str
     assert {name: found[name] for name in wanted} == wanted
     assert {each["Executor ID"] for each in _events(happened, "ExecutorAdded")} == {"0", "1"}
     assert {each["Task Info"]["Executor ID"] for each in _events(happened, "TaskEnd")} <= {"0", "1"}
-    assert (group.folder / "table" / "_spark_metadata").exists(), "no jars of Delta were submitted: it is Parquet"
+    assert files(group.folder / "table")
 
 
 def _events(happened: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

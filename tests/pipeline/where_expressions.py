@@ -1,8 +1,7 @@
-"""Random expressions of `--where` and random letters, with all that engines are known to see differently."""
+"""Random expressions of `--where`, with all that engines are known to see differently."""
 
 # ruff: noqa: RUF001 - letters that have another case in other alphabets
 
-import json
 from functools import cache
 
 from hypothesis import strategies as st
@@ -315,35 +314,3 @@ def conditions(depth: int) -> st.SearchStrategy[str]:
         _call("(not {})", deeper),
         _call("coalesce({}, {})", deeper, deeper),
     )
-
-
-_BYTES = st.one_of(
-    st.none(), st.sampled_from(TEXTS).map(str.encode), st.sampled_from([b"\xff", b"\xed\xa0\x80", b"a\x00b", b"\xc3"])
-)
-_VALUES = st.one_of(
-    _BYTES,
-    st.sampled_from(JSONS).map(str.encode),
-    st.sampled_from(TEXTS).map(lambda text: json.dumps({"a": text}).encode()),
-)
-_SAID = st.one_of(st.none(), st.sampled_from(TEXTS))
-
-LETTERS = st.fixed_dictionaries(
-    {
-        "topic": st.sampled_from(["DLQ.orders", "DLQ.payments"]),
-        "partition": st.integers(0, 5),
-        "offset": st.sampled_from(NUMBERS[:-1]).filter(lambda offset: offset >= 0),
-        "died": st.integers(0, 2 * NOW_MS),
-        "expires": st.one_of(st.none(), st.integers(1, 2 * NOW_MS)),
-        "group": _SAID,
-        "origin": _SAID,
-        "source_id": _SAID,
-        "attempts": st.one_of(st.none(), st.integers(0, 2**31 - 1)),
-        "reason": _SAID,
-        "exception": _SAID,
-        "message": _SAID,
-        "fingerprint": st.one_of(st.none(), st.just("00ff00ff00ff00ff")),
-        "key": _BYTES,
-        "value": _VALUES,
-        "headers": st.lists(st.tuples(st.sampled_from(["h", "n", "x y"]), _BYTES), max_size=3),
-    }
-)

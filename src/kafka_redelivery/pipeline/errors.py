@@ -94,25 +94,9 @@ class LettersRemovedError(PipelineError):
 
 
 class TableFormatError(PipelineError):
-    """The table does not exist or has another format. The message says how to fix it."""
+    """There is no Delta table, or the session does not have Delta. The message says how to fix it."""
 
     exit_code = exit_codes.CONFIGURATION
-
-
-class TableLogError(PipelineError):
-    """The log of a table is not one that ``redelivery pipeline archive`` writes.
-
-    Args:
-        location: the file.
-        problem: what is different.
-    """
-
-    def __init__(self, location: str, problem: str) -> None:
-        super().__init__(
-            f"{location} {problem}: another program has written to the table; run without --compact, or copy the table "
-            "with Spark and archive into the copy"
-        )
-        self.location = location
 
 
 class PredicateError(PipelineError):
@@ -135,8 +119,8 @@ class SlowConditionError(PipelineError):
         )
 
 
-class CompactionError(PipelineError):
-    """Compaction or erasure failed and left the table unchanged."""
+class ConversionError(PipelineError):
+    """A table of Parquet was not converted, and is unchanged."""
 
 
 _PACKAGE: Final = "kafka_redelivery."

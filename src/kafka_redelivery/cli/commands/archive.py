@@ -26,11 +26,10 @@ from kafka_redelivery.cli.options import (
     load,
 )
 from kafka_redelivery.cli.output import print_json, print_table, print_text, stderr, stdout
-from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 if TYPE_CHECKING:
     from kafka_redelivery.pipeline.archive.archive import ArchiveRun
-    from kafka_redelivery.pipeline.archive.compaction import CompactionResult
+    from kafka_redelivery.pipeline.archive.delta_table import CompactionResult
     from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters
     from kafka_redelivery.pipeline.archive.service import ArchiveService
 
@@ -48,15 +47,8 @@ class Archiving:
     ]
     config: ConfigFile = DEFAULT_CONFIG
     overrides: Overrides = None
-    table: Annotated[
-        TableFormat | None,
-        typer.Option("--format", help="The format of the table. Default: the one it has; a new one is Delta."),
-    ] = None
     batch: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Maximum dead letters per batch.")] = 200_000
     compact: Annotated[bool, typer.Option("--compact", help="Compact small files after the run.")] = False
-    grace: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long compacted files are kept for readers that still use them.")
-    ] = "1h"
     follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGTERM or Ctrl-C.")] = False
     every: Annotated[str, typer.Option(metavar="DURATION", help="With --follow: the time between two runs.")] = "1m"
     skip_removed: Annotated[
@@ -73,30 +65,28 @@ class Archiving:
         """Archive what is there, once or again and again."""
         exit_on_signals()
         begin_log(self.log_level, self.log_format)
-        pause, kept = duration(self.every, "--every"), duration(self.grace, "--grace")
+        pause = duration(self.every, "--every")
         settings = load(self.config, self.overrides)
         needed = spark_settings(settings, self.spark, self.log_level)
         from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
         from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
         from kafka_redelivery.pipeline.archive.service import ArchiveService
+        from kafka_redelivery.pipeline.spark.jars import DELTA
         from kafka_redelivery.pipeline.spark.session import spark_session
 
         to = Archive(
             settings=settings,
             codecs=SourceCodecs.of(settings, self.config.absolute().parent),
             output=absolute_table(self.output),
-            format=self.table,
             batch=self.batch,
         )
-        with stop_event() as stop, spark_session("redelivery archive", needed, table_jars(self.table)) as session:
+        with stop_event() as stop, spark_session("redelivery archive", needed, (DELTA,)) as session:
             ours = archive_session(session)
             if self.dry_run:
                 found = read_positions(ours, to)
                 _print_pending(found, count_pending(ours, to, found), as_json=self.as_json)
                 return
-            service = ArchiveService(
-                spark=ours, archive=to, compact=self.compact, grace=kept, skip_removed=self.skip_removed
-            )
+            service = ArchiveService(spark=ours, archive=to, compact=self.compact, skip_removed=self.skip_removed)
             if self.follow:
                 for run, compacted in service.follow(pause, stop):
                     _print_run(to.output, run, compacted, as_json=self.as_json, more=True)
@@ -145,8 +135,6 @@ def _print_run(
         print_text(
             f"{compacted.before:,} small files compacted to {compacted.after:,} in {compacted.folders:,} folders"
         )
-    if compacted is not None and compacted.deleted:
-        print_text(f"{compacted.deleted:,} replaced files deleted")
     _print_lacking(run.missing, run.removed)
 
 

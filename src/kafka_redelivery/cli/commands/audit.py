@@ -11,7 +11,6 @@ import typer
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
-from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
@@ -60,9 +59,6 @@ class Audit:
         str | None,
         typer.Option(metavar="TABLE", help="The table of `pipeline archive`; a dead letter in it is not missing."),
     ] = None
-    archive_format: Annotated[
-        TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
-    ] = None
     spark_options: SparkSettings = None
     log_level: LogLevelOption = LogLevel.WARNING
 
@@ -72,6 +68,7 @@ class Audit:
         from kafka_redelivery.cli.output import print_json, stderr, stdout
         from kafka_redelivery.cli.views.audit import print_audit
         from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+        from kafka_redelivery.pipeline.spark.jars import DELTA
         from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
 
         settings = load(self.config, self.overrides)
@@ -80,14 +77,13 @@ class Audit:
             end=_edge(self.end, "--to"),
             journal=self.journal,
             archive=None if self.archive is None else absolute_table(self.archive),
-            archive_format=self.archive_format,
             listed=self.limit,
             output=self.output,
         )
         console = stderr()
         needed = spark_settings(settings, self.spark_options, self.log_level)
         name = "redelivery audit"
-        started = spark_session(name, needed, () if self.archive is None else table_jars(self.archive_format))
+        started = spark_session(name, needed, () if self.archive is None else (DELTA,))
         with console.status("starting Spark") as status, started as spark:
             result = audit(spark, settings, options, on_progress=describing_jobs(spark, name, status.update))
         if self.as_json:

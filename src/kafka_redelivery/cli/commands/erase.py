@@ -63,13 +63,13 @@ def erase(
     from kafka_redelivery.dead_letters.where.where import Where
     from kafka_redelivery.pipeline.archive.archive import archive_session
     from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
-    from kafka_redelivery.pipeline.lake.table import table_jars
+    from kafka_redelivery.pipeline.spark.jars import DELTA
     from kafka_redelivery.pipeline.spark.session import spark_session
 
     met = None if where is None else Where.of(where, wall_clock_ms())
     chosen = Predicate(key, origin, met, duration(within, "--within"))
     path = absolute_table(archive)
-    with spark_session("redelivery erase", needed, table_jars(None)) as session:
+    with spark_session("redelivery erase", needed, (DELTA,)) as session:
         ours = archive_session(session)
         if dry_run or not yes:
             with stderr().status("reading the table"):

@@ -11,6 +11,7 @@ import typer
 from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.commands.archive import Archiving
 from kafka_redelivery.cli.commands.audit import Audit
+from kafka_redelivery.cli.commands.convert import convert
 from kafka_redelivery.cli.commands.erase import erase
 from kafka_redelivery.cli.commands.report import MakeReport
 from kafka_redelivery.cli.commands.signals import exit_on_signals
@@ -33,6 +34,7 @@ _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "
 app = Commands(help="Run jobs on Spark.", no_args_is_help=True)
 app.command(name="archive")(Archiving)
 app.command()(Audit)
+app.command()(convert)
 app.command()(erase)
 app.command(name="report")(MakeReport)
 

@@ -21,7 +21,6 @@ from kafka_redelivery.cli.options import (
     load,
 )
 from kafka_redelivery.cli.output import print_json, print_text, stderr
-from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 PAGE = "report.html"
 
@@ -58,9 +57,6 @@ class MakeReport:
     within: Annotated[
         str, typer.Option(metavar="DURATION", help="How long it may take to compute --where for all dead letters.")
     ] = "10m"
-    archive_format: Annotated[
-        TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
-    ] = None
     tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet"
     journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True
     as_json: AsJson = False
@@ -77,6 +73,7 @@ class MakeReport:
         from kafka_redelivery.pipeline.lake.files import LakeFiles
         from kafka_redelivery.pipeline.report.page import page
         from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
+        from kafka_redelivery.pipeline.spark.jars import DELTA
         from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
 
         if self.tables not in set(Tables):
@@ -86,7 +83,6 @@ class MakeReport:
         request = Request(
             settings=settings,
             archive=None if self.archive is None else absolute_table(self.archive),
-            archive_format=self.archive_format,
             where=self.where,
             within=duration(self.within, "--within"),
             journal=self.journal,
@@ -94,7 +90,7 @@ class MakeReport:
             form=Tables(self.tables),
         )
         name = "redelivery report"
-        started = spark_session(name, needed, () if self.archive is None else table_jars(self.archive_format))
+        started = spark_session(name, needed, () if self.archive is None else (DELTA,))
         with stderr().status("starting Spark") as status, started as session:
             on_progress = describing_jobs(session, name, status.update)
             made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)

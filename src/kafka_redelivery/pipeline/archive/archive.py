@@ -1,8 +1,8 @@
 """Copies dead letters into a table of the lake, each exactly once, also after crashes and restarts.
 
-A query of Structured Streaming reads the topics. Its checkpoint records the offsets of each micro-batch, and the
-table's log (``_spark_metadata`` of Parquet, ``_delta_log`` of Delta) records the micro-batches that are in the table.
-Files of an interrupted micro-batch are in no log: Spark's readers ignore them, and the micro-batch is written again.
+A query of Structured Streaming reads the topics. Its checkpoint records the offsets of each micro-batch, and the log of
+the Delta table records the micro-batches that are in the table. Files of an interrupted micro-batch are not in the log:
+readers ignore them, and the micro-batch is written again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
 from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
 from kafka_redelivery.pipeline.archive.delta_table import DELTA_CONFIGURATION, partition_columns
 from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters, archived_offsets, positions
-from kafka_redelivery.pipeline.archive.schema import PARTITION_COLUMNS
 from kafka_redelivery.pipeline.errors import LettersRemovedError, QueryFailedError, without_stack
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
-from kafka_redelivery.pipeline.lake.table import TableFormat, table_format
+from kafka_redelivery.pipeline.lake.table import CHECKPOINT, check_table
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.config.settings import Settings
 
 _log = logging.getLogger(__name__)
-
-CHECKPOINT: Final = "_checkpoint"
-"""A folder below the table that readers ignore."""
 
 DEFAULT_BATCH: Final = 200_000
 """The default number of dead letters in a micro-batch."""
@@ -41,10 +37,6 @@ DEFAULT_BATCH: Final = 200_000
 _POLL_S: Final = 1
 
 _CONFIGURATION: Final = {
-    # Each file of the log lists the whole table, so compaction can replace the last one.
-    "spark.sql.streaming.fileSink.log.compactInterval": "1",
-    # A topic called 001 is not the number 1.
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # Limit Arrow batches by bytes: a dead letter may have a megabyte.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 2**20),
@@ -64,9 +56,6 @@ class Archive:
     output: str
     """The folder of the table: a path, or a URI of a file system that Spark supports."""
 
-    format: TableFormat | None = None
-    """The format that the table has to have; ``None`` = any. A new one is Delta where the session has Delta."""
-
     batch: int = DEFAULT_BATCH
     """The maximum number of dead letters in a micro-batch."""
 
@@ -76,9 +65,9 @@ class Archive:
         return f"{self.output.rstrip('/')}/{CHECKPOINT}"
 
     @classmethod
-    def of(cls, settings: Settings, base: Path, output: str, wanted: TableFormat | None = None) -> Archive:
+    def of(cls, settings: Settings, base: Path, output: str) -> Archive:
         """Return an archive with default settings; ``base`` is the folder of the configuration."""
-        return cls(settings=settings, codecs=SourceCodecs.of(settings, base), output=output, format=wanted)
+        return cls(settings=settings, codecs=SourceCodecs.of(settings, base), output=output)
 
 
 @dataclass(slots=True)
@@ -151,10 +140,10 @@ def run_archive(
         CheckpointError: the checkpoint cannot be read.
         LettersRemovedError: Kafka removed dead letters, and ``skip_removed`` is false.
         QueryFailedError: Spark failed. The next run continues where this one ended.
-        TableFormatError: the table has another format.
+        TableFormatError: the table is one of Parquet, or the session does not have Delta.
         TransportError: Kafka does not answer.
     """
-    stored = table_format(spark, archive.output, archive.format)
+    check_table(spark, archive.output)
     found = read_positions(spark, archive)
     run = ArchiveRun(removed=found.removed, missing=found.missing)
     if run.removed and not skip_removed:
@@ -170,7 +159,7 @@ def run_archive(
         )
     forget_topics(files, found.created_again)
     note_topics(files, found.marks)
-    query = _start(spark, archive, stored, found, skip_removed=skip_removed)
+    query = _start(spark, archive, found, skip_removed=skip_removed)
     try:
         while not query.awaitTermination(_POLL_S) and not (stop is not None and stop.is_set()):
             _note(query, run)
@@ -183,9 +172,7 @@ def run_archive(
     return run
 
 
-def _start(
-    spark: SparkSession, archive: Archive, stored: TableFormat, found: Positions, *, skip_removed: bool
-) -> StreamingQuery:
+def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_removed: bool) -> StreamingQuery:
     options = {
         **kafka_options(archive.settings.kafka),
         "subscribe": ",".join(found.topics),
@@ -195,15 +182,13 @@ def _start(
         "maxOffsetsPerTrigger": str(archive.batch),
     }
     records = spark.readStream.format("kafka").options(**options).load()
-    layout: tuple[str, ...] = PARTITION_COLUMNS
-    if stored is TableFormat.DELTA:
-        layout = partition_columns(spark, LakeFiles(spark, archive.output))
+    layout = partition_columns(spark, LakeFiles(spark, archive.output))
     # One task gets the dead letters of a partition of the table, because each task writes a file for each of them.
     # Spark splits one that is much larger than others.
     letters = dead_letters(records, archive.codecs, found.marks).hint("rebalance", *layout)
-    writer = letters.writeStream.queryName("archive").format(stored).partitionBy(*layout)
+    writer = letters.writeStream.queryName("archive").format("delta").partitionBy(*layout)
     writer = writer.option("compression", "zstd")
-    # A Delta table of an earlier version gets the columns of this one; other formats ignore the option.
+    # A table of an earlier version gets the columns of this one.
     writer = writer.option("mergeSchema", "true")
     writer = writer.option("checkpointLocation", archive.checkpoint).trigger(availableNow=True)
     return writer.start(archive.output)

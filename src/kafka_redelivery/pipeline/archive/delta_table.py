@@ -1,4 +1,4 @@
-"""The archive as a table of Delta Lake: its layout, its compaction, and the erasure of rows, by Delta's own commands.
+"""The table of the archive: its layout, its compaction, and the erasure of rows, by commands of Delta Lake.
 
 A table is partitioned by day. Compaction orders the rows of a day by origin, so that readers of one origin skip files.
 """
@@ -9,40 +9,70 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from kafka_redelivery.pipeline.archive.compaction import CompactionResult
-from kafka_redelivery.pipeline.archive.rewriting import TARGET_BYTES
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.table import DELTA_LOG
+from kafka_redelivery.pipeline.lake.table import is_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_TARGET_BYTES: Final = 128 * 2**20
+"""The target size of a file."""
+
+STATISTICS_SETTING: Final = "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns"
+STATISTICS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "dead_lettered_at",
+    "origin",
+    "origin_offset",
+    "reason",
+    "fingerprint",
+)
+"""Of these columns Delta writes the lowest and the highest value of each file into its log, where no erasure reaches
+them. So they have nothing of a record or of the text of an exception."""
+
 DELTA_CONFIGURATION: Final = {
-    # Of these columns Delta writes the lowest and the highest value of each file into its log, where no erasure
-    # reaches them. So they have nothing of a record or of the text of an exception.
-    "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns": (
-        "topic,partition,offset,dead_lettered_at,origin,origin_offset,reason,fingerprint"
-    ),
+    STATISTICS_SETTING: ",".join(STATISTICS),
     # VACUUM lists the folders of the table in so many tasks, by default 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
-    "spark.databricks.delta.optimize.maxFileSize": str(TARGET_BYTES),
-    "spark.databricks.delta.optimize.minFileSize": str(TARGET_BYTES // 2),
+    "spark.databricks.delta.optimize.maxFileSize": str(_TARGET_BYTES),
+    "spark.databricks.delta.optimize.minFileSize": str(_TARGET_BYTES // 2),
 }
 """Settings of a session that writes the table."""
 
 _LAYOUT: Final = ("day",)
 _CLUSTERED_BY: Final = "origin"
 _DAY: Final = re.compile(r"day=([^/]+)/")
-_SMALL_BYTES: Final = TARGET_BYTES // 4
+_SMALL_BYTES: Final = _TARGET_BYTES // 4
 """Ordering by origin makes files of at least half the target size, apart from the sampling of Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """The result of a compaction."""
+
+    folders: int = 0
+    """Folders of the table whose files were merged."""
+
+    before: int = 0
+    """Small files before."""
+
+    after: int = 0
+    """Files that replaced them."""
+
+    def __add__(self, other: CompactionResult) -> CompactionResult:
+        """Add up two results."""
+        return CompactionResult(self.folders + other.folders, self.before + other.before, self.after + other.after)
 
 
 def partition_columns(spark: SparkSession, files: LakeFiles) -> tuple[str, ...]:
     """Return the columns that partition a table: those that it has. Earlier versions took the origin, too."""
-    if not files.names(DELTA_LOG):
+    if not is_delta(files):
         return _LAYOUT
     return tuple(spark.sql(f"DESCRIBE DETAIL {_name(files)}").collect()[0]["partitionColumns"])
 

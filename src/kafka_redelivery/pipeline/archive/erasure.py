@@ -1,7 +1,7 @@
 """Erases rows of an archive for good, such as those of one person.
 
-After an erasure no file of the table has the rows: neither those that its log names, nor what killed runs, compactions
-or earlier versions of the table have left.
+After an erasure no file of the table has the rows: neither those of its last version, nor those of earlier ones, nor
+what killed runs have left.
 """
 
 from __future__ import annotations
@@ -12,35 +12,20 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import translate
-from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
+from kafka_redelivery.pipeline.archive.condition import DEFAULT_LIMIT, condition, limited
 from kafka_redelivery.pipeline.archive.delta_table import erase_rows
-from kafka_redelivery.pipeline.archive.rewriting import (
-    TARGET_BYTES,
-    Rewrite,
-    by_folder,
-    delete_unused,
-    refuse_object_stores,
-    rewrite,
-    rewrites,
-)
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
-from kafka_redelivery.pipeline.archive.where import DEFAULT_LIMIT, condition, limited
-from kafka_redelivery.pipeline.errors import PredicateError, TableLogError
+from kafka_redelivery.pipeline.errors import PredicateError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.sink_log import SinkLog
-from kafka_redelivery.pipeline.lake.table import DELTA_LOG, read_table
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructField
+from kafka_redelivery.pipeline.lake.table import read_table
 
 _FILE: Final = "_erased_file"
-_ANY_AGE_MS: Final = 2**62
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -91,7 +76,7 @@ class Predicate:
         if self.origin is not None:
             found &= _origin_is(self.origin)
         if self.where is not None:
-            found &= condition(self.where.expression, self.where.now_ms)
+            found &= condition(self.where)
         return found
 
 
@@ -113,7 +98,7 @@ def count_rows(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
     Raises:
         PredicateError: the condition names a column that the archive does not have.
         SlowConditionError: ``where`` takes too long.
-        TableFormatError: the table does not exist, or is a Delta table and the session does not have Delta.
+        TableFormatError: there is no Delta table, or the session does not have Delta.
     """
     return _summary(_rows_by_file(spark, path, chosen))
 
@@ -129,19 +114,12 @@ def erase(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
         chosen: which rows.
 
     Raises:
-        CompactionError: the file system cannot replace files atomically, the table was moved, or the number of rows
-            is not the expected one.
         PredicateError: the condition names a column that the archive does not have.
         SlowConditionError: ``where`` takes too long.
-        TableFormatError: the table does not exist, or is a Delta table and the session does not have Delta.
-        TableLogError: the log is not one that the archive writes.
+        TableFormatError: there is no Delta table, or the session does not have Delta.
     """
     found = _rows_by_file(spark, path, chosen)
-    files = LakeFiles(spark, path)
-    if files.names(DELTA_LOG):
-        erase_rows(spark, files, (file for _, file in found), lambda old: _others(old, chosen))
-    else:
-        _rewrite_files(spark, files, {file for _, file in found}, chosen)
+    erase_rows(spark, LakeFiles(spark, path), (file for _, file in found), lambda old: _others(old, chosen))
     return _summary(found)
 
 
@@ -150,7 +128,7 @@ def _rows_by_file(spark: SparkSession, path: str, chosen: Predicate) -> Counter[
     frame = read_table(spark, path, schema=ARCHIVE_SCHEMA).select("*", F.col("_metadata.file_path").alias(_FILE))
     rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
     with nullcontext() if chosen.where is None else limited(spark, chosen.within):
-        return Counter({(row["origin"], _location(row[_FILE])): row["count"] for row in rows.collect()})
+        return Counter({(row["origin"], row[_FILE]): row["count"] for row in rows.collect()})
 
 
 def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
@@ -160,33 +138,9 @@ def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
     return Erasure(origins.total(), len({file for _, file in found}), dict(sorted(origins.items())))
 
 
-def _rewrite_files(spark: SparkSession, files: LakeFiles, files_of: set[str], chosen: Predicate) -> None:
-    refuse_object_stores(files)
-    log = SinkLog(files)
-    delete_unused(files, log, _ANY_AGE_MS, 0)
-    batch = log.latest()
-    if batch is None:
-        return
-    entries = [each for each in log.entries(batch) if _location(str(each["path"])) in files_of]
-    if len(entries) < len(files_of):  # rows would stay
-        raise TableLogError(files.root, "has rows to erase in files that its log does not name")
-    for number, folders in enumerate(rewrites(by_folder(entries), TARGET_BYTES)):
-        rewrite(spark, files, log, Rewrite(batch, number, folders, rows=lambda old: _others(old, chosen)))
-    delete_unused(files, log, _ANY_AGE_MS, 0)
-
-
 def _others(old: DataFrame, chosen: Predicate) -> DataFrame:
     """Return the rows to keep: also those for which the condition is unknown, because a column is null."""
-    # Columns that an earlier version did not write are null; the type of day is not in the files.
-    typed = {each.name: F.lit(None).cast(each.dataType) for each in _missing(old)}
-    rows = old.withColumns({**typed, "day": F.col("day").cast("date")})
-    return rows.where(~F.coalesce(chosen.column(), F.lit(False))).select(*old.columns)  # noqa: FBT003 - the value
-
-
-def _missing(frame: DataFrame) -> list[StructField]:
-    return [each for each in ARCHIVE_SCHEMA if each.name not in frame.columns]
-
-
-def _location(uri: str) -> str:
-    """Return the path in a URI, whichever of the ways of writing it Spark has chosen."""
-    return unquote(urlsplit(uri).path)
+    # Columns that an earlier version did not write are null.
+    lacking = {each.name: F.lit(None).cast(each.dataType) for each in ARCHIVE_SCHEMA if each.name not in old.columns}
+    meant = F.coalesce(chosen.column(), F.lit(False))  # noqa: FBT003 - the value
+    return old.withColumns(lacking).where(~meant).select(*old.columns)

@@ -20,8 +20,6 @@ from pyspark.sql.types import (
 SCHEMA_VERSION: Final = 1
 """The version in every row. A removed column or a changed meaning increments it; an added column does not."""
 
-PARTITION_COLUMNS: Final = ("day", "origin")
-
 UNKNOWN_ORIGIN: Final = "(unknown)"
 """The ``origin`` of a dead letter whose headers name no valid topic."""
 
@@ -59,10 +57,10 @@ _COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("message", StringType()),
     ("normal_message", StringType()),
     ("fingerprint", StringType()),
-    # The partitions of the table.
+    # What divides and orders the table.
     ("day", DateType()),
     ("origin", StringType()),
 )
 
 ARCHIVE_SCHEMA: Final = StructType([StructField(name, kind) for name, kind in _COLUMNS])
-"""The schema of version :data:`SCHEMA_VERSION`. The last columns partition the table."""
+"""The schema of version :data:`SCHEMA_VERSION`."""

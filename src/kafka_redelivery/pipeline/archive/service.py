@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.archive.archive import Archive, ArchiveRun, run_archive
-from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
-from kafka_redelivery.pipeline.archive.delta_table import optimize
+from kafka_redelivery.pipeline.archive.delta_table import CompactionResult, optimize
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.table import DELTA_LOG
+from kafka_redelivery.pipeline.lake.table import is_delta
 
 _MIN_FILES_FOLLOWING: Final = 16
 """With ``follow``, a folder is compacted when it has this many small files."""
@@ -30,9 +29,6 @@ class ArchiveService:
 
     archive: Archive
     compact: bool = False
-    grace: timedelta = timedelta(hours=1)
-    """How long replaced files stay for readers that have already opened the table."""
-
     skip_removed: bool = False
 
     def once(
@@ -41,7 +37,7 @@ class ArchiveService:
         """Archive the dead letters that exist now, then compact folders with at least ``min_files`` small files.
 
         Raises:
-            PipelineError: see :func:`run_archive` and :func:`compact`.
+            PipelineError: see :func:`run_archive`.
             TransportError: Kafka does not answer.
         """
         run = run_archive(self.spark, self.archive, skip_removed=self.skip_removed, on_progress=on_progress, stop=stop)
@@ -61,8 +57,6 @@ class ArchiveService:
 
     def _compact(self, min_files: int) -> CompactionResult:
         files = LakeFiles(self.spark, self.archive.output)
-        if files.names(DELTA_LOG):
-            return optimize(self.spark, files, wall_clock_ms(), min_files=min_files)
-        return compact(
-            self.spark, files, wall_clock_ms(), grace_ms=self.grace // timedelta(milliseconds=1), min_files=min_files
-        )
+        if not is_delta(files):
+            return CompactionResult()
+        return optimize(self.spark, files, wall_clock_ms(), min_files=min_files)

@@ -26,7 +26,6 @@ from kafka_redelivery.pipeline.audit.snapshot_taking import describe_topics, tak
 from kafka_redelivery.pipeline.audit.states import FINDINGS, RANGE_SCHEMA, STATES, count_by_origin, record_states
 from kafka_redelivery.pipeline.audit.topic_frames import TopicFrames
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames
-from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import Ordering, Settings
@@ -109,7 +108,6 @@ class AuditOptions:
     archive: str | None = None
     """The table of ``redelivery pipeline archive``, a path or URI. Archived dead letters do not count as missing."""
 
-    archive_format: TableFormat | None = None
     listed: int = 20
     """The maximum number of findings in the result."""
 
@@ -165,7 +163,7 @@ def _audit_snapshot(
     on_progress("reading copies, dead letters and the journal")
     evidence, journal = TopicFrames(frames, snapshot), JournalFrames(frames, snapshot)
     with (
-        _cached(evidence.copies(options.archive, options.archive_format)) as parsed,
+        _cached(evidence.copies(options.archive)) as parsed,
         _cached(journal.ranges()) as ranges,
     ):
         covered, again = coverage(ranges, snapshot, ordering)

@@ -16,7 +16,6 @@ from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames, header_text
 from kafka_redelivery.pipeline.frames.progress_frames import DONE, PROGRESS_SCHEMA, watermark_and_seen, with_status
-from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.topology.wire.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -62,12 +61,11 @@ class TopicFrames:
         )
         return with_status(self._frames, records.select(*ORIGIN), marks, progress).select(*ORIGIN, "status")
 
-    def copies(self, archive: str | None = None, archive_format: TableFormat | None = None) -> DataFrame:
+    def copies(self, archive: str | None = None) -> DataFrame:
         """Return one row for each copy in a tier, a ready topic or a dead-letter topic.
 
         Args:
             archive: a table of archived dead letters; those that Kafka has removed from their topics are added.
-            archive_format: the format that the table has to have; ``None`` = any.
 
         Returns:
             ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
@@ -86,16 +84,16 @@ class TopicFrames:
         )
         records = self._frames.records((partition, span.start, span.end) for partition, (_, span) in spans.items())
         there = self._parsed(with_status(self._frames, records, marks, progress))
-        return there if archive is None else there.unionByName(self._archived(archive, archive_format))
+        return there if archive is None else there.unionByName(self._archived(archive))
 
-    def _archived(self, path: str, table: TableFormat | None) -> DataFrame:
+    def _archived(self, path: str) -> DataFrame:
         """Return dead letters that are in the archive but no longer in their topic."""
         marks = self._snapshot.marks
         starts = self._frames.local(
             [(*span.partition, span.start, marks[span.partition.topic]) for span in self._snapshot.spans[Kind.LETTER]],
             "topic string, partition int, start bigint, mark string",
         )
-        table_rows = self._frames.table(path, table, ARCHIVE_SCHEMA)
+        table_rows = self._frames.table(path, ARCHIVE_SCHEMA)
         letters = table_rows.where(F.col("origin_group") == self._snapshot.group)
         older = F.coalesce(_is_other(F.col("topic_mark"), F.col("mark")), F.lit(False))  # noqa: FBT003 - a literal
         gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.transport.protocols import Partition
 
 ORIGIN: Final = ("topic", "partition", "offset")
@@ -72,13 +72,13 @@ class Frames:
             .select(*_COLUMNS, F.col("headers") if headers else F.lit(None).alias("headers"))
         )
 
-    def table(self, path: str, wanted: TableFormat | None, schema: StructType) -> DataFrame:
+    def table(self, path: str, schema: StructType) -> DataFrame:
         """Return these columns of a table of a lake; those that it does not have are null.
 
         Raises:
-            TableFormatError: it has another format.
+            TableFormatError: there is no Delta table.
         """
-        return read_table(self._spark, path, wanted, schema)
+        return read_table(self._spark, path, schema)
 
     def local(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         """Return local rows. Created through Arrow they are part of the plan, so Spark can drop empty relations."""

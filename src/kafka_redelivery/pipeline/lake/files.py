@@ -23,9 +23,6 @@ class LakeFile:
     """Absolute and escaped, as Spark writes it: ``file:///data/part-0.parquet``."""
 
     size: int
-    modified_ms: int
-    block_size: int
-    replication: int
 
 
 class LakeFiles:
@@ -44,6 +41,11 @@ class LakeFiles:
     def root(self) -> str:
         """The absolute URI of the root, as Spark's readers and writers take it."""
         return str(self._root.toString())
+
+    @property
+    def path(self) -> str:
+        """The path of the root, without its scheme and not escaped."""
+        return str(self._root.toUri().getPath())
 
     @property
     def scheme(self) -> str:
@@ -73,10 +75,6 @@ class LakeFiles:
                 yield from self._below(status.getPath())
             else:
                 yield _file(status)
-
-    def path(self, name: str) -> str:
-        """Return the absolute path of a file with its scheme, not escaped, as Spark's readers take it."""
-        return str(self._path(name).toString())
 
     def file(self, name: str) -> LakeFile:
         """Return the metadata of a file."""
@@ -144,10 +142,4 @@ def _local(path: Any) -> Path:  # noqa: ANN401 - a class of the JVM
 
 
 def _file(status: Any) -> LakeFile:  # noqa: ANN401 - a class of the JVM
-    return LakeFile(
-        str(status.getPath().toUri().toString()),
-        int(status.getLen()),
-        int(status.getModificationTime()),
-        int(status.getBlockSize()),
-        int(status.getReplication()),
-    )
+    return LakeFile(str(status.getPath().toUri().toString()), int(status.getLen()))

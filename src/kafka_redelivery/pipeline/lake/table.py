@@ -1,13 +1,12 @@
-"""Tables of the lake: their formats, reading them, and the day column that divides them."""
+"""Tables of the lake: Delta Lake is their format. Reading them, and the day column that divides them."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.pipeline.errors import TableFormatError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.spark.jars import DELTA, JarSet
+from kafka_redelivery.pipeline.spark.jars import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,83 +14,75 @@ if TYPE_CHECKING:
 
 _DAY_MS: Final = 86_400_000
 
-
-class TableFormat(StrEnum):
-    """The storage format of a table."""
-
-    PARQUET = "parquet"
-    DELTA = "delta"
-
+CHECKPOINT: Final = "_checkpoint"
+"""The folder of the query that appends, below the table. It belongs to the table: without it, all is appended again."""
 
 DELTA_LOG: Final = "_delta_log"
-_LOGS: Final = {TableFormat.DELTA: DELTA_LOG, TableFormat.PARQUET: "_spark_metadata"}
+PARQUET_LOG: Final = "_spark_metadata"
+"""The log of a table of Parquet, as earlier versions wrote it."""
 
 
-def table_jars(wanted: TableFormat | None) -> tuple[JarSet, ...]:
-    """Return the jars of a session for a table, without those for Kafka; ``None`` = its format is not known yet."""
-    return () if wanted is TableFormat.PARQUET else (DELTA,)
+def is_delta(files: LakeFiles) -> bool:
+    """Whether a folder has a Delta table. Its log has a file for each version, which is named by a number."""
+    return any(name[0].isdigit() for name in files.names(DELTA_LOG))
 
 
-def table_format(spark: SparkSession, path: str, wanted: TableFormat | None = None) -> TableFormat:
-    """Return the format of a table: the one it has; that of a new one is Delta where the session has Delta.
+def check_delta(spark: SparkSession, path: str) -> None:
+    """Refuse a table in a session without Delta.
+
+    Raises:
+        TableFormatError: the session has no Delta.
+    """
+    if DELTA.main_class not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise TableFormatError(
+            f"{path} is to be a Delta table, and this Spark session has no Delta Lake: start it with Delta's jars and "
+            "settings (docs/spark.md)"
+        )
+
+
+def check_table(spark: SparkSession, path: str) -> None:
+    """Refuse to write to a folder that has a table of Parquet.
 
     Args:
         spark: the session.
         path: the folder of the table; it need not exist.
-        wanted: the format that it has to have; ``None`` = any.
 
     Raises:
-        TableFormatError: the table has another format, or the session does not have Delta. Read in the wrong format it
-            would show rows twice, or none.
+        TableFormatError: it has, or the session does not have Delta.
     """
-    found = _format_of(spark, path)
-    if found is not None and wanted not in {None, found}:
-        raise TableFormatError(
-            f"{path} is a table of the format {found}, not {wanted}; leave the format out (the command's option, or "
-            "pipeline.sink.format for the table of a stream), or name another folder"
-        )
-    chosen = found or wanted or (TableFormat.DELTA if _has_delta(spark) else TableFormat.PARQUET)
-    if chosen is TableFormat.DELTA and not _has_delta(spark):
-        raise TableFormatError(
-            f"{path} is to be a Delta table, and this Spark session has no Delta Lake: start it with Delta's jars and "
-            "settings (docs/spark.md), or choose the format parquet for a new table"
-        )
-    return chosen
+    check_delta(spark, path)
+    files = LakeFiles(spark, path)
+    if not is_delta(files) and files.names(PARQUET_LOG):
+        raise _parquet(path)
 
 
-def read_table(
-    spark: SparkSession, path: str, wanted: TableFormat | None = None, schema: StructType | None = None
-) -> DataFrame:
+def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
     """Read a table.
 
     Args:
         spark: the session.
         path: the folder of the table.
-        wanted: the format that it has to have; ``None`` = any.
         schema: the columns to return. Those that an earlier version did not write are null. ``None`` = those it has.
 
     Raises:
-        TableFormatError: the table does not exist, has another format, or the session does not have Delta.
+        TableFormatError: there is no table, it is one of Parquet, or the session does not have Delta.
     """
-    # Without a log, what is there are files of Parquet.
-    found = table_format(spark, path, wanted or _format_of(spark, path) or TableFormat.PARQUET)
-    if not LakeFiles(spark, path).names(""):
-        raise TableFormatError(f"there is no table at {path}; correct the path, or archive dead letters there first")
-    reader = spark.read.format(found)
-    if schema is None:
-        return reader.load(path)
-    if found is TableFormat.PARQUET:
-        return reader.schema(schema).load(path)  # inferred, the columns would be those of any one file
-    return _with_columns(reader.load(path), schema)
-
-
-def _format_of(spark: SparkSession, path: str) -> TableFormat | None:
+    check_table(spark, path)
     files = LakeFiles(spark, path)
-    return next((each for each, log in _LOGS.items() if files.names(log)), None)
+    if not is_delta(files):
+        # With a checkpoint they are what a killed run has left before it wrote the first version.
+        if next(files.files(), None) is not None and not files.names(CHECKPOINT):
+            raise _parquet(path)
+        raise TableFormatError(f"there is no table at {path}; correct the path, or archive dead letters there first")
+    frame = spark.read.format("delta").load(path)
+    return frame if schema is None else _with_columns(frame, schema)
 
 
-def _has_delta(spark: SparkSession) -> bool:
-    return DELTA.main_class in (spark.conf.get("spark.sql.extensions", "") or "")
+def _parquet(path: str) -> TableFormatError:
+    return TableFormatError(
+        f"{path} is a table of Parquet, as earlier versions wrote it; convert it: "
+        f"redelivery pipeline convert --table {path}"
+    )
 
 
 def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:

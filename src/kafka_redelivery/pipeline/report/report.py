@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
-from kafka_redelivery.pipeline.archive.where import DEFAULT_LIMIT, limited
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.archive.condition import DEFAULT_LIMIT, limited
 from kafka_redelivery.pipeline.report import tables
 from kafka_redelivery.pipeline.report.topic_frames import TopicFrames, Topics
 from kafka_redelivery.topology.config.settings import Settings
@@ -89,7 +88,6 @@ class Request:
     archive: str | None = None
     """A table of archived dead letters; those of the topics that are not in it are added."""
 
-    archive_format: TableFormat | None = None
     where: str | None = None
     """A condition on the dead letters that are counted (docs/where.md)."""
 
@@ -149,7 +147,7 @@ class _CachedFrames:
             return frame
 
         sources = TopicFrames(spark, request.settings, Topics.of(request.settings))
-        letters = cached(sources.letters(request.archive, request.archive_format, where))
+        letters = cached(sources.letters(request.archive, where))
         copies = cached(sources.copies())
         pending = cached(tables.pending(copies))
         journal = sources.journal() if request.journal else None

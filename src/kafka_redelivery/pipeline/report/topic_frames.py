@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
+from kafka_redelivery.pipeline.archive.condition import condition
 from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
 from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
 from kafka_redelivery.pipeline.archive.positions import letter_topics
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, PARTITION_COLUMNS, UNKNOWN_ORIGIN
-from kafka_redelivery.pipeline.archive.where import condition
+from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
 from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames, header_number, header_text, header_time
 from kafka_redelivery.pipeline.frames.progress_frames import (
@@ -26,7 +26,7 @@ from kafka_redelivery.pipeline.frames.progress_frames import (
     watermark_and_seen,
     with_status,
 )
-from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.cluster.plan import scheduler_group
@@ -119,21 +119,18 @@ class TopicFrames:
         self._starts = self._positions.log_start_offsets(partitions)
         self._ends = self._positions.last_stable_offsets(partitions)
 
-    def letters(
-        self, table: str | None, table_format: TableFormat | None = None, where: Where | None = None
-    ) -> DataFrame:
+    def letters(self, table: str | None, where: Where | None = None) -> DataFrame:
         """Return one row for each dead letter in the archive, and for each newer one in the topics.
 
         Args:
             table: the archive; ``None`` = the topics alone.
-            table_format: the format that the archive has to have; ``None`` = any.
             where: which letters have true in the column ``selected``; ``None`` = all.
 
         Raises:
-            TableFormatError: the archive has another format.
+            TableFormatError: the archive is no Delta table.
             PredicateError: ``where`` names a column that the archive does not have.
         """
-        archived = None if table is None else read_table(self._spark, table, table_format, ARCHIVE_SCHEMA)
+        archived = None if table is None else read_table(self._spark, table, ARCHIVE_SCHEMA)
         archived_ends: dict[Partition, int] = {}
         if archived is not None:
             last = archived.groupBy("topic", "partition", "topic_mark").agg(F.max("offset").alias("last"))
@@ -145,7 +142,7 @@ class TopicFrames:
             self._topics.marks,
         )
         whole = newer if archived is None else newer.unionByName(archived)
-        selected = F.lit(True) if where is None else condition(where.expression, where.now_ms)  # noqa: FBT003 - a literal
+        selected = F.lit(True) if where is None else condition(where)  # noqa: FBT003 - a literal
         return _for_report(whole.withColumn("selected", F.coalesce(selected, F.lit(False))), details)  # noqa: FBT003
 
     def _archived_ends(self, rows: Iterable[Row]) -> dict[Partition, int]:
@@ -242,7 +239,7 @@ def _for_report(letters: DataFrame, details: FailureDetails) -> DataFrame:
         "offset",
         F.col("dead_lettered_at").alias("at"),
         "day",
-        F.col(PARTITION_COLUMNS[1]).alias("origin"),
+        "origin",
         _plain(F.col("origin_group")).alias("group"),
         _plain(F.col("origin_message_id")).alias("message_id"),
         "origin_timestamp",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kafka_redelivery.pipeline.errors import StreamRefusedError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
-from kafka_redelivery.pipeline.lake.table import TableFormat, table_format, utc_day
+from kafka_redelivery.pipeline.lake.table import CHECKPOINT, check_table, utc_day
 from kafka_redelivery.pipeline.stream.checkpoint import checkpoint_offsets
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection, SinkSection
@@ -29,10 +29,6 @@ _log = logging.getLogger(__name__)
 
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """The columns of the table."""
-
-CHECKPOINT: Final = "_checkpoint"
-"""A folder below the table that readers ignore. It belongs to the table: without it, all records are appended again."""
-
 
 AUTO_COMPACTION: Final = {"spark.databricks.delta.autoCompact.enabled": "true"}
 """After an append Delta merges small files of a folder if there are many."""
@@ -56,11 +52,6 @@ def validate_sink(sink: SinkSection | None, counts: Mapping[str, int], *, skip_r
         raise StreamRefusedError(
             f"pipeline.sink.partitionBy: the table has no column {unknown[0]}; it has {', '.join(COLUMNS)}"
         )
-
-
-def sink_format(sink: SinkSection) -> TableFormat | None:
-    """Return the format that the table has to have; ``None`` = any."""
-    return None if sink.format is None else TableFormat(sink.format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +81,10 @@ class SinkTable:
             skip_removed: go on without records that Kafka has removed, and log which these are.
 
         Raises:
-            TableFormatError: the table has another format.
+            TableFormatError: the table is one of Parquet, or the session does not have Delta.
             ReaderError: Kafka does not answer.
         """
-        stored = table_format(self.session, self.path, sink_format(self.sink))
+        check_table(self.session, self.path)
         self._forget_older_topic()
         if skip_removed:
             self._log_removed()
@@ -109,7 +100,7 @@ class SinkTable:
         )
         # Each task writes a file of its own into each folder.
         rows = table_rows(read).coalesce(self.sink.files)
-        writer = rows.writeStream.queryName(f"{self.settings.group}: table").format(stored)
+        writer = rows.writeStream.queryName(f"{self.settings.group}: table").format("delta")
         writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
         return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)
 

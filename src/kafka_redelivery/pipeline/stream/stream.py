@@ -25,7 +25,7 @@ from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.pipeline.errors import PipelineError, StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
-from kafka_redelivery.pipeline.lake.table import table_jars
+from kafka_redelivery.pipeline.spark.jars import DELTA
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, refuse_delegation_tokens
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.pipeline.spark.session import spark_session, submitted_settings
@@ -51,7 +51,7 @@ from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_runner import QueryRunner
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
-from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, sink_format, validate_sink
+from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import (
     offsets_json,
     partition_counts,
@@ -138,7 +138,7 @@ def run_stream(
         monitor = stack.enter_context(query_monitor(settings, observer))
         pauses = stack.enter_context(watch_pauses(settings, ROLE, settings.instance or NAME, monitor.health))
         monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop)
-        jars = () if section.sink is None else table_jars(sink_format(section.sink))
+        jars = () if section.sink is None else (DELTA,)
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
             "spark.kafka.consumer.cache.capacity": str(_consumers(wanted, section, counts)),

@@ -55,7 +55,7 @@ class TableQuery:
         """Start the query.
 
         Raises:
-            TableFormatError: the table has another format.
+            TableFormatError: the table is one of Parquet, or the session does not have Delta.
         """
         self._monitor.observer.table_progress()
         self._start(TableFormatError)

@@ -15,9 +15,6 @@ class SinkSection(Section):
 
     topic: str = Field(min_length=1, description="Outcome topic: what handlers emit to it is appended to the table.")
     path: str = Field(min_length=1, description="Path of the table, relative to the configuration file's folder.")
-    format: Literal["parquet", "delta"] | None = Field(
-        None, description="Format of the table. Absent: the one it has; a new one is Delta where Spark has its jars."
-    )
     trigger: Duration = Field(timedelta(minutes=1), description="Time from one append to the next.")
     files: int = Field(
         1, ge=1, description="Maximum number of tasks of an append: each writes one file for each folder of the table."

@@ -1,0 +1,195 @@
+"""`--where` on rows of an archive: DuckDB evaluates it in the Python workers of Spark, with the SQL of the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache, reduce
+from operator import and_
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
+
+from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
+from kafka_redelivery.dead_letters.where.expression import Expression, Header, Named, Op, Operation, columns, nodes
+from kafka_redelivery.dead_letters.where.where import Where
+from kafka_redelivery.pipeline.archive.schema import UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.errors import PredicateError, SlowConditionError
+from kafka_redelivery.pipeline.frames.kafka_frames import header
+from kafka_redelivery.pipeline.spark.time_limit import time_limit
+from kafka_redelivery.topology.printable import LATEST_MS
+
+DEFAULT_LIMIT: Final = timedelta(minutes=10)
+"""How long a condition may take for all rows."""
+
+_LACKING: Final = frozenset({"state", "job", "sends"})
+"""Columns that the archive does not have: jobs come after it."""
+
+
+def condition(where: Where) -> Column:
+    """Return a condition that is true for the rows of :data:`ARCHIVE_SCHEMA` that are meant, else false or null.
+
+    Only the columns that it names are sent to Python.
+
+    Raises:
+        PredicateError: it names a column that the archive does not have.
+    """
+    missing = sorted(where.columns & _LACKING)
+    if missing:
+        raise PredicateError(
+            f"the archive has no {', '.join(missing)}: what became of a letter is known to `redelivery dlq` alone; "
+            "leave it out of --where"
+        )
+    names = sorted(where.columns) or ["offset"]
+    sql, parameters = where.duckdb
+
+    def met(*values: pa.Array) -> pa.Array:
+        opened = _duckdb()
+        opened.register("rows", pa.table(list(values), names))
+        found = opened.sql(f"SELECT {sql} AS met FROM rows", params=list(parameters))  # noqa: S608 - compiled
+        return found.to_arrow_table()["met"].combine_chunks()
+
+    made: Callable[..., Column] = F.arrow_udf(met, BooleanType())  # type: ignore[attr-defined]  # not in its stubs
+    given = _columns(where)
+    return _skipping(where) & made(*(given[name] for name in names))
+
+
+@contextmanager
+def limited(session: SparkSession, limit: timedelta) -> Iterator[None]:
+    """Stop the block's jobs, which compute a condition, after a time.
+
+    Raises:
+        SlowConditionError: they have been stopped.
+    """
+    with time_limit(session, limit) as expired:
+        try:
+            yield
+        except Exception as error:  # of PySpark, or of Py4J for what PySpark does not know
+            if expired.is_set():
+                raise SlowConditionError(limit.total_seconds()) from error
+            raise
+
+
+@lru_cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    """Open a database in memory once in each process."""
+    opened = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
+    # Conditions are compiled from an allow-list; should one get through, it reads nothing. The order counts: without
+    # access to files DuckDB takes no other folder for its own.
+    for setting in ("temp_directory = ''", "TimeZone = 'UTC'", "enable_external_access = false"):
+        opened.execute(f"SET {setting}")
+    opened.execute("SET lock_configuration = true")
+    return opened
+
+
+_MIRRORED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_FROM: Final = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE, Op.BETWEEN})
+_UP_TO: Final = frozenset({Op.EQ, Op.IN, Op.LT, Op.LE, Op.BETWEEN})
+_DAY: Final = timedelta(days=1)
+_SPAN_MS: Final = range(LATEST_MS - 2 * _DAY // timedelta(milliseconds=1))
+"""Times that have a day after them."""
+
+
+def _skipping(where: Where) -> Column:
+    """Return a condition by which Spark skips files: true wherever ``where`` is.
+
+    It has the comparisons of ``died`` and ``origin`` with constants that each letter has to meet.
+    """
+    found = [F.lit(True)]  # noqa: FBT003 - the value
+    for op, name, values in _comparisons(where.expression, where.now_ms):
+        if name == "origin" and op in {Op.EQ, Op.IN}:
+            found.append(F.col("origin").isin(UNKNOWN_ORIGIN, *values))
+        elif name == "died":
+            low, high = min(values), max(values)
+            # In tables of an early version the day is that of the session's time zone.
+            if op in _FROM and low in _SPAN_MS:
+                found += [_at(low) <= F.col("dead_lettered_at"), F.lit(_day(low) - _DAY) <= F.col("day")]
+            if op in _UP_TO and high in _SPAN_MS:
+                found += [F.col("dead_lettered_at") < _at(high + 1), F.col("day") <= F.lit(_day(high) + _DAY)]
+    return reduce(and_, found)
+
+
+def _comparisons(node: Expression, now_ms: int) -> Iterator[tuple[Op, str, list[Any]]]:
+    """Yield the comparisons of a column with constants that have to be met: how, which column, the constants."""
+    if not isinstance(node, Operation):
+        return
+    if node.op is Op.AND:
+        for each in node.operands:
+            yield from _comparisons(each, now_ms)
+        return
+    op: Op = node.op
+    first, *others = node.operands
+    if op in _MIRRORED and isinstance(others[0], Named):
+        op, first, others = _MIRRORED[op], others[0], [first]
+    if others and isinstance(first, Named) and not any(map(columns, others)):
+        values = [_constant(each, now_ms) for each in others]
+        if None not in values:
+            yield op, first.column.name, values
+
+
+def _constant(node: Expression, now_ms: int) -> object:
+    sql, parameters = duckdb_sql(node, now_ms)
+    found = _duckdb().execute(f"SELECT {sql}", parameters).fetchone()
+    return None if found is None else found[0]
+
+
+def _at(ms: int) -> Column:
+    return F.timestamp_millis(F.lit(ms))
+
+
+def _day(ms: int) -> date:
+    return datetime.fromtimestamp(ms // 1000, UTC).date()
+
+
+def _columns(where: Where) -> Mapping[str, Column]:
+    """Return what the columns of ``--where`` are in the archive; of the headers only those that ``where`` names."""
+    named = sorted({node.name for node in nodes(where.expression) if isinstance(node, Header)})
+    return {
+        "id": F.concat(
+            "topic", F.lit("-"), F.col("partition").cast("string"), F.lit("@"), F.col("offset").cast("string")
+        ),
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "died": F.col("dead_lettered_at"),
+        "group": _said("origin_group"),
+        "origin": _said("origin_address"),
+        "source_id": _said("origin_message_id"),
+        "attempts": F.col("delivery_count"),
+        "reason": _said("reason"),
+        "exception": _said("exception"),
+        "message": _said("message"),
+        "fingerprint": _said("fingerprint"),
+        "expires": F.col("expiration"),
+        "key": _text(F.col("key")),
+        "headers": F.create_map(*(each for name in named for each in (F.lit(name), _text(header(name))))),
+        "value": _value(),
+        "size": F.octet_length("value"),
+    }
+
+
+def _text(data: Column) -> Column:
+    """Return bytes as text, null if they are not UTF-8."""
+    return F.try_validate_utf8(data.cast("string"))
+
+
+def _said(name: str) -> Column:
+    """Return a text of a header, null if it is empty."""
+    return F.nullif(F.col(name), F.lit(""))
+
+
+def _value() -> Column:
+    """Return the text of the value, or the JSON of a decoded Avro value.
+
+    The archive does not say which codec a value had. Avro with a registry begins with a zero, which no text does. The
+    JSON of other Avro records is an object, which the text is not.
+    """
+    text, decoded = _text(F.col("value")), F.col("value_json")
+    is_avro = F.substring("value", 1, 1) == F.lit(b"\0")
+    is_record = decoded.rlike(r"\A[\[{]") & ~text.rlike(r"\A\s*[\[{]")
+    return F.when(is_avro | text.isNull() | F.coalesce(is_record, F.lit(False)), decoded).otherwise(text)  # noqa: FBT003 - the value
