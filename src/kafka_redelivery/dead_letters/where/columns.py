@@ -26,9 +26,6 @@ class Kind(StrEnum):
     MAP = "map"
     """From text to text."""
 
-    NULL = "null"
-    """The type of the word NULL alone, which fits every other type."""
-
 
 class Column(NamedTuple):
     """A column of a dead letter."""

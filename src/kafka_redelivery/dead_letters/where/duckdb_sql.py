@@ -21,9 +21,7 @@ from kafka_redelivery.dead_letters.where.expression import (
     Operation,
 )
 from kafka_redelivery.dead_letters.where.letter_case import LOWER, UPPER
-from kafka_redelivery.dead_letters.where.like import ESCAPE
-from kafka_redelivery.dead_letters.where.number_text import DOUBLE_TEXT, INTEGER_TEXT
-from kafka_redelivery.dead_letters.where.times import TIMESTAMP_TEXT
+from kafka_redelivery.dead_letters.where.literals import ESCAPE, TIMESTAMP_TEXT
 
 
 class DuckDbSql(NamedTuple):
@@ -59,9 +57,12 @@ _CASE: Final = (
     "list_transform([{text}], lambda text: CASE WHEN strlen(text) = length(text) THEN {function}(text) "
     "ELSE translate(text, ?, ?) END)[1]"
 )
+# With at most 400 digits on either side of the point, and three in the exponent.
+_INTEGER: Final = "[+-]?[0-9]{1,19}"
+_DOUBLE: Final = "[+-]?(?:[0-9]{1,400}(?:[.][0-9]{0,400})?|[.][0-9]{1,400})(?:[eE][+-]?[0-9]{1,3})?"
 _CASTS: Final = {
-    (Kind.TEXT, Kind.INTEGER): ("TRY_CAST(regexp_extract(", f", '\\A{INTEGER_TEXT}\\z') AS BIGINT)"),
-    (Kind.TEXT, Kind.DOUBLE): ("TRY_CAST(regexp_extract(", f", '\\A{DOUBLE_TEXT}\\z') AS DOUBLE)"),
+    (Kind.TEXT, Kind.INTEGER): ("TRY_CAST(regexp_extract(", f", '\\A{_INTEGER}\\z') AS BIGINT)"),
+    (Kind.TEXT, Kind.DOUBLE): ("TRY_CAST(regexp_extract(", f", '\\A{_DOUBLE}\\z') AS DOUBLE)"),
     (Kind.TEXT, Kind.BOOLEAN): ("TRY_CAST(regexp_extract(", ", '\\A(?:true|false)\\z') AS BOOLEAN)"),
     (Kind.TEXT, Kind.TIMESTAMP): (
         "epoch_ms(TRY_CAST(regexp_extract(",

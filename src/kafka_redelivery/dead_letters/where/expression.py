@@ -1,6 +1,6 @@
 """An expression of `--where`: typed, and made of these nodes alone.
 
-docs/where.md says what each means. `duckdb_sql.py` beside it and `pipeline/archive/where.py` say it in SQL.
+docs/where.md says what each means, and `duckdb_sql.py` beside it says it in SQL.
 """
 
 from __future__ import annotations

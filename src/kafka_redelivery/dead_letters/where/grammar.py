@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Final, TypeVar
 
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError, TokenError
-from sqlglot.parser import Parser as AnyParser
-from sqlglot.tokenizer_core import Token, TokenType
-from sqlglot.tokens import Tokenizer as AnyTokenizer
+from sqlglot import Dialect, ParseError, Token, TokenError, TokenType, exp
+from sqlglot import Parser as AnyParser
+from sqlglot import Tokenizer as AnyTokenizer
 
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 

@@ -1,8 +1,8 @@
 """The letters that `lower` and `upper` change, everywhere the same.
 
-Python, DuckDB and Java each have another version of Unicode and other rules for letters such as the Turkish dotted I.
-So this table, not theirs, is the meaning: letters of the Latin, Greek and Cyrillic alphabets up to U+045F of which each
-case is one character.
+Python and DuckDB have other versions of Unicode, and other rules for letters such as the Turkish dotted I. So this
+table, not theirs, is the meaning: letters of the Latin, Greek and Cyrillic alphabets up to U+045F of which each case is
+one character.
 """
 
 from __future__ import annotations

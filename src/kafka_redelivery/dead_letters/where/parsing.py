@@ -22,22 +22,22 @@ from kafka_redelivery.dead_letters.where.expression import (
     Op,
     Operation,
 )
-from kafka_redelivery.dead_letters.where.functions import FUNCTIONS, SHAPES, Function
 from kafka_redelivery.dead_letters.where.grammar import syntax
-from kafka_redelivery.dead_letters.where.json_path import canonical_path
 from kafka_redelivery.dead_letters.where.kinds import (
     CASTS,
+    FUNCTIONS,
     LARGEST,
     NUMBERS,
     OF_TYPE,
+    SHAPES,
+    Function,
     arithmetic,
     double,
     named,
     remedy,
 )
 from kafka_redelivery.dead_letters.where.letter_case import lowered
-from kafka_redelivery.dead_letters.where.like import canonical_pattern
-from kafka_redelivery.dead_letters.where.times import UNITS, epoch_ms, interval_ms
+from kafka_redelivery.dead_letters.where.literals import UNITS, canonical_path, canonical_pattern, epoch_ms, interval_ms
 
 _MAX_DEPTH: Final = 64
 _GRAMMAR: Final = "docs/where.md has the grammar"

@@ -6,5 +6,5 @@ from kafka_redelivery.dead_letters.where.columns import BY_NAME, COLUMNS, Kind
 def test_each_column_has_one_name_a_type_of_values_and_a_meaning() -> None:
     """A name that is given twice would hide a column."""
     assert len(BY_NAME) == len(COLUMNS)
-    assert not {column.kind for column in COLUMNS} & {Kind.INTERVAL, Kind.NULL}
+    assert not {column.kind for column in COLUMNS} & {Kind.INTERVAL}
     assert all(column.meaning for column in COLUMNS)
