@@ -13,7 +13,7 @@ from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.dead_letters.foreign.mapping import FIELDS
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic, foreign_topic
-from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.loading import load_policies
 from kafka_redelivery.topology.config.settings import Settings
 
 CreateTopics = Annotated[
@@ -39,12 +39,12 @@ class _Chosen:
                 name = each.partition("=")[0]  # the value may be a secret
                 raise typer.BadParameter(f"{name!r}: only kafka.* can be set with --bootstrap", param_hint="--set")
         environment = {name: value for name, value in os.environ.items() if name.startswith("REDELIVERY_KAFKA__")}
-        text = "group: dead-letters\nkafka: {bootstrap.servers: localhost}\nsources: [{topic: letters}]\n"
-        kafka = load_settings(text, name="--bootstrap", environment=environment, overrides=given).kafka
-        return foreign_topic(self._topic, kafka, self._mapping)
+        settings, _ = load_policies("", name="--bootstrap", environment=environment, overrides=given)
+        return foreign_topic(self._topic, settings.kafka, self._mapping)
 
 
 _chosen: ContextVar[_Chosen | None] = ContextVar("chosen", default=None)
+"""Not the context's own object: typer's public interface does not give a command its context."""
 
 
 def foreign_options(
