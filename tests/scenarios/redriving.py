@@ -16,6 +16,7 @@ from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
@@ -80,7 +81,7 @@ def dlq_json(group: Group, *arguments: str, code: int = 0) -> dict[str, Any]:
 
 @contextmanager
 def previewed(
-    settings: Settings, options: JobOptions, selection: Selection | None = None
+    settings: LetterSource, options: JobOptions, selection: Selection | None = None
 ) -> Iterator[tuple[Index, Preview]]:
     """Yield what a job would send, and the index that says it."""
     wanted = selection or Selection()
@@ -90,7 +91,7 @@ def previewed(
         yield index, preview(settings, index, wanted, options, topics, time.time_ns() // 1_000_000)
 
 
-def created(settings: Settings, options: JobOptions, selection: Selection | None = None) -> tuple[Ledger, Job]:
+def created(settings: LetterSource, options: JobOptions, selection: Selection | None = None) -> tuple[Ledger, Job]:
     """Create a job that does not run."""
     ledger = Ledger(settings, options.group)
     with previewed(settings, options, selection) as (index, chosen):

@@ -16,7 +16,7 @@ from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
 from kafka_redelivery.dead_letters.ledger import redrive_topics
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
@@ -63,7 +63,7 @@ def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
 
 
 def write_note(
-    settings: Settings,
+    settings: LetterSource,
     by: str,
     what: str,
     about: str = "",

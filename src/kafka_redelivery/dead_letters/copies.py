@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import lacks_content, sent_again, system_of
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics, sweep_plan
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec
@@ -159,7 +159,7 @@ class Copies:
 class ForeignTargets:
     """The topics that letters are sent to."""
 
-    def __init__(self, settings: ForeignTopic, options: JobOptions) -> None:
+    def __init__(self, settings: OtherSystem, options: JobOptions) -> None:
         self._settings, self._options = settings, options
         self.parking = settings.naming().parking_topic()
         """Takes letters that were sent again too often."""
@@ -175,7 +175,7 @@ class ForeignTargets:
         return topic if topic and not _forbidden(self._settings, topic) else None
 
 
-def refuse_foreign_options(settings: ForeignTopic, options: JobOptions) -> None:
+def refuse_foreign_options(settings: OtherSystem, options: JobOptions) -> None:
     """Refuse options that only our own dead letters have, and a target that only this project, or Kafka, writes to.
 
     Raises:
@@ -189,14 +189,14 @@ def refuse_foreign_options(settings: ForeignTopic, options: JobOptions) -> None:
         raise RedriveError(f"--to {options.to} is a dead-letter topic or an internal topic; choose another one")
 
 
-def _forbidden(settings: ForeignTopic, topic: str) -> bool:
+def _forbidden(settings: OtherSystem, topic: str) -> bool:
     return topic == settings.dead_letter_topic or topic in settings.naming().internal_topics() or topic.startswith("__")
 
 
 class ForeignCopies:
     """Makes the records of a job; the counterpart of :class:`Copies`."""
 
-    def __init__(self, settings: ForeignTopic, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
+    def __init__(self, settings: OtherSystem, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
         self._settings, self._options, self._counts = settings, options, partition_counts
         self._parking = settings.naming().parking_topic()
 
@@ -252,30 +252,30 @@ class ForeignCopies:
 AnyTargets: TypeAlias = Targets | ForeignTargets
 
 
-def refuse_group(settings: Settings, group: str) -> None:
+def refuse_group(settings: LetterSource, group: str) -> None:
     """Refuse to ask for a group of ours among another system's letters.
 
     Raises:
         RedriveError: it is asked for.
     """
-    if isinstance(settings, ForeignTopic) and group != settings.group:
+    if isinstance(settings, OtherSystem) and group != settings.group:
         raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
 
 
-def letter_topics(settings: Settings) -> Collection[str]:
+def letter_topics(settings: LetterSource) -> Collection[str]:
     """Return the dead-letter topics of a configuration."""
-    return [settings.dead_letter_topic] if isinstance(settings, ForeignTopic) else dead_letter_topics(settings)
+    return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else dead_letter_topics(settings)
 
 
-def targets_of(settings: Settings, options: JobOptions) -> AnyTargets:
+def targets_of(settings: LetterSource, options: JobOptions) -> AnyTargets:
     """Return the topics that letters are sent to."""
-    if isinstance(settings, ForeignTopic):
+    if isinstance(settings, OtherSystem):
         return ForeignTargets(settings, options)
     return Targets(settings, options)
 
 
 def copies(
-    settings: Settings, group: str, spec: JobSpec, partition_counts: Mapping[str, int]
+    settings: LetterSource, group: str, spec: JobSpec, partition_counts: Mapping[str, int]
 ) -> Copies | ForeignCopies:
     """Return what makes the records of a job.
 
@@ -302,18 +302,18 @@ def copies(
             f"job {spec.job} is not sent: {problem}. It was created with another configuration, or forged: "
             "`redelivery dlq jobs` says by whom, `redelivery dlq cancel` frees its letters"
         )
-    if isinstance(settings, ForeignTopic):
+    if isinstance(settings, OtherSystem):
         return ForeignCopies(settings, options, partition_counts)
     return Copies(settings, options, partition_counts)
 
 
-def refuse_options(settings: Settings, options: JobOptions) -> None:
+def refuse_options(settings: LetterSource, options: JobOptions) -> None:
     """Refuse options that exclude each other, and targets that a job must not write to.
 
     Raises:
         RedriveError: an option is refused.
     """
-    if isinstance(settings, ForeignTopic):
+    if isinstance(settings, OtherSystem):
         refuse_foreign_options(settings, options)
     elif options.allow_empty:
         raise RedriveError("--allow-empty is for dead letters of other systems: ours have the record that was read")

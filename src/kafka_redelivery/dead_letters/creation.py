@@ -20,8 +20,7 @@ from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_places import refuse_created_again
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, checksum, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -96,7 +95,7 @@ class Preview:
 
 
 def preview(
-    settings: Settings,
+    settings: LetterSource,
     index: Index,
     selection: Selection,
     options: JobOptions,
@@ -125,7 +124,7 @@ def preview(
     refuse_options(settings, options)
     found, targets = Preview(selection, options, ends, now_ms), targets_of(settings, options)
     fate, wanted = _fate(found), _meant(index, found)
-    damaged = "false" if isinstance(settings, ForeignTopic) else "attempts IS NULL"
+    damaged = "false" if isinstance(settings, OtherSystem) else "attempts IS NULL"
     kinds = index.rows(
         f"""
         SELECT {fate.sql} AS fate, CASE WHEN fate = 'in_job' THEN job END, sends + redrives,
@@ -217,7 +216,7 @@ def _listed(index: Index, chosen: Preview) -> dict[SliceId, OffsetSet]:
 
 
 def create(
-    settings: Settings,
+    settings: LetterSource,
     ledger: Ledger,
     index: Index,
     chosen: Preview,
@@ -261,7 +260,7 @@ def create(
     return ledger.jobs.jobs[job]
 
 
-def append_jobs(settings: Settings, ledger: Ledger, job: str, records: list[StoredRecord]) -> None:
+def append_jobs(settings: LetterSource, ledger: Ledger, job: str, records: list[StoredRecord]) -> None:
     """Write records of one job in one transaction, then read the topic of the jobs again.
 
     Raises:
@@ -291,7 +290,7 @@ def _written(ledger: Ledger, name: str) -> tuple[bool, bool]:
     return job is not None, job is not None and job.cancelled_ms is not None
 
 
-def open_dlq_writer(settings: Settings, group: str, name: str) -> TransactionalWriter:
+def open_dlq_writer(settings: LetterSource, group: str, name: str) -> TransactionalWriter:
     """Open a transactional writer of a group; one with the same name is fenced, and its transaction ended.
 
     Raises:

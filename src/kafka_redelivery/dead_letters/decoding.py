@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.routes import codecs
 from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeError, SerdeError
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import CodecSection, Settings
+from kafka_redelivery.topology.config.settings import CodecSection
 
 _LEVELS: Final = 200
 """How deep a value may be nested to be shown."""
@@ -35,9 +35,9 @@ class Decoded(NamedTuple):
 class LetterCodecs:
     """The codecs of the sources of a configuration."""
 
-    def __init__(self, settings: Settings, base: Path) -> None:
+    def __init__(self, settings: LetterSource, base: Path) -> None:
         """Take the settings; ``base`` is the folder that paths of schemas are relative to."""
-        self._sources = {} if isinstance(settings, ForeignTopic) else {each.topic: each for each in settings.sources}
+        self._sources = {} if isinstance(settings, OtherSystem) else {each.topic: each for each in settings.sources}
         self._base = base
 
     def of(self, letter: Letter) -> tuple[Codec, Codec]:
@@ -58,7 +58,7 @@ class LetterCodecs:
         return decode(key_codec, letter.key), decode(value_codec, value)
 
 
-def texts_of(settings: Settings, base: Path) -> Mapping[str, Callable[[bytes], str | None]]:
+def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes], str | None]]:
     """Return what makes text of the values of each source whose values are Avro: the JSON of the decoded value.
 
     Of a value that cannot be decoded it makes ``None``.

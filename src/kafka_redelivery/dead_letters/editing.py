@@ -16,10 +16,10 @@ from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_jobs import found_letter
 from kafka_redelivery.dead_letters.letter_places import refuse_created_again
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
 
 MAX_BYTES: Final = 8 * 2**20
@@ -30,7 +30,7 @@ class LetterEditing:
     """One dead letter whose value a person edits."""
 
     def __init__(
-        self, settings: Settings, base: Path, name: str, options: JobOptions, clock: Clock = wall_clock_ms
+        self, settings: LetterSource, base: Path, name: str, options: JobOptions, clock: Clock = wall_clock_ms
     ) -> None:
         """Find the letter, and refuse one that could not be sent or edited, before any work is put into it.
 

@@ -11,8 +11,8 @@ from kafka_redelivery.dead_letters.index.selecting import unexpired
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_places import letter_topic_ids, refuse_created_again
 from kafka_redelivery.dead_letters.reading import ReportProgress, StoredLetter, letter_in
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import LetterState, Standing
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import ReaderError
@@ -61,7 +61,7 @@ def exportable(index: Index, selection: Selection, now_ms: int) -> Exportable:
 
 
 def exported(
-    settings: Settings, index: Index, selection: Selection, progress: ReportProgress
+    settings: LetterSource, index: Index, selection: Selection, progress: ReportProgress
 ) -> Iterator[StoredLetter]:
     """Yield the letters of an export: the index says which, and their bytes are read from their topics.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology.cluster.changes import Changes, CreateTopic
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, redrive_topics
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 
 
-def missing_topics(settings: ForeignTopic) -> tuple[PlannedTopic, ...]:
+def missing_topics(settings: OtherSystem) -> tuple[PlannedTopic, ...]:
     """Return the topics that do not exist yet, as they should be created.
 
     Raises:
@@ -20,10 +20,10 @@ def missing_topics(settings: ForeignTopic) -> tuple[PlannedTopic, ...]:
     topics = ClusterAdmin(settings.kafka).describe([name, *settings.naming().internal_topics()], {}).topics
     if name not in topics:
         raise RedriveError(f"there is no topic {name}, or it may not be described; grant Describe and Read")
-    return tuple(each for each in redrive_topics(settings, [topics[name]]) if each.name not in topics)
+    return tuple(each for each in redrive_topics(settings.naming(), [topics[name]]) if each.name not in topics)
 
 
-def create_topics(settings: ForeignTopic, topics: tuple[PlannedTopic, ...]) -> None:
+def create_topics(settings: OtherSystem, topics: tuple[PlannedTopic, ...]) -> None:
     """Create these topics.
 
     Raises:

@@ -22,8 +22,8 @@ from kafka_redelivery.dead_letters.letter_places import refuse_created_again
 from kafka_redelivery.dead_letters.purge import Removable, removable, remove, topics_of
 from kafka_redelivery.dead_letters.reading import ReportProgress
 from kafka_redelivery.dead_letters.run import JobRun, cancel
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import UNKNOWN_OUTCOME
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
@@ -47,12 +47,12 @@ class Agreed(NamedTuple):
 class OpenJob:
     """A job, with what the topics say of it. Not thread-safe."""
 
-    settings: Settings
+    settings: LetterSource
     ledger: Ledger
     id: str
 
     @classmethod
-    def named(cls, settings: Settings, name: str, group: str | None = None) -> Self:
+    def named(cls, settings: LetterSource, name: str, group: str | None = None) -> Self:
         """Return the job whose name begins so, of a group, if it is not that of the settings.
 
         Raises:
@@ -89,7 +89,7 @@ class OpenJob:
 
 
 def create_job(
-    settings: Settings,
+    settings: LetterSource,
     index: Index,
     selection: Selection,
     options: JobOptions,
@@ -136,13 +136,13 @@ def discarding(group: str, selection: Selection) -> JobOptions:
 class Purge(NamedTuple):
     """What can be removed from the start of each partition."""
 
-    settings: Settings
+    settings: LetterSource
     chosen: Mapping[Partition, Removable]
     topics: TopicIds
     """The ids of the topics before they were read."""
 
     @classmethod
-    def of(cls, settings: Settings, index: Index, shown: Mapping[Partition, Removable] | None = None) -> Self:
+    def of(cls, settings: LetterSource, index: Index, shown: Mapping[Partition, Removable] | None = None) -> Self:
         """Return what an index that is up to date says; with ``shown`` nothing but what was shown.
 
         Raises:

@@ -13,8 +13,7 @@ from kafka_redelivery.dead_letters.copies import letter_topics, refuse_group
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.letter_places import letter_ends
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Job, JobLog, edited_value
@@ -60,7 +59,7 @@ class LeftOut:
 
 
 def read_jobs(
-    settings: Settings,
+    settings: LetterSource,
     topic: str,
     log: JobLog,
     start: int,
@@ -101,7 +100,7 @@ def read_jobs(
     return start
 
 
-def read_edited(settings: Settings, jobs_topic: str, job: Job) -> bytes:
+def read_edited(settings: LetterSource, jobs_topic: str, job: Job) -> bytes:
     """Return the value that a job sends instead of that of its letter.
 
     Raises:
@@ -122,7 +121,7 @@ class Ledger:
     topics = TopicIds()
     """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
 
-    def __init__(self, settings: Settings, group: str | None = None) -> None:
+    def __init__(self, settings: LetterSource, group: str | None = None) -> None:
         """Read both topics to their ends.
 
         Args:
@@ -136,8 +135,8 @@ class Ledger:
         """
         self._settings = settings
         self.group = group or settings.group
-        self._foreign = isinstance(settings, ForeignTopic)
-        self._mapping = settings.mapping if isinstance(settings, ForeignTopic) else {}
+        self._foreign = isinstance(settings, OtherSystem)
+        self._mapping = settings.mapping if isinstance(settings, OtherSystem) else {}
         refuse_group(settings, self.group)
         self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
@@ -162,7 +161,7 @@ class Ledger:
         """The end of the topic of the jobs that was read."""
 
         self._read: dict[Partition, int] = {}
-        self._second_deaths = SecondDeaths(self._settings) if isinstance(self._settings, ForeignTopic) else None
+        self._second_deaths = SecondDeaths(self._settings) if isinstance(self._settings, OtherSystem) else None
 
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
@@ -247,7 +246,7 @@ class Ledger:
         return Partition(self._actions_topic, number % self.partition_counts[self._actions_topic])
 
 
-def redrive_topics(settings: Settings, group: str) -> tuple[str, str]:
+def redrive_topics(settings: LetterSource, group: str) -> tuple[str, str]:
     """Return the topics of the jobs and the actions of a group."""
     naming = replace(settings.naming(), group=group)
     return naming.jobs_topic(), naming.actions_topic()

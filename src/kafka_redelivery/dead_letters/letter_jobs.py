@@ -11,14 +11,14 @@ from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Letter, Selection
 from kafka_redelivery.dead_letters.reading import StoredLetter, one_dead_letter
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import Standing
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.actions import Outcome
 from kafka_redelivery.topology.redrive.job import Job, SliceId
 from kafka_redelivery.transport.protocols import Partition
 
 
-def found_letter(settings: Settings, ledger: Ledger, name: str) -> tuple[StoredLetter, list[Standing]]:
+def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[StoredLetter, list[Standing]]:
     """Return the dead letter with this id, and where it stood after each job that has or had it.
 
     Raises:

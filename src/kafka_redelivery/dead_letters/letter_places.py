@@ -15,8 +15,7 @@ from collections.abc import Mapping
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.copies import letter_topics
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.identities import topic_ids
@@ -25,7 +24,7 @@ from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Partition
 
 
-def letter_topic_ids(settings: Settings, calls: AdminCalls) -> TopicIds:
+def letter_topic_ids(settings: LetterSource, calls: AdminCalls) -> TopicIds:
     """Return the present ids of the dead-letter topics.
 
     Raises:
@@ -55,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 def letter_ends(
-    settings: Settings, partition_counts: Mapping[str, int], offsets: PartitionOffsets | None = None
+    settings: LetterSource, partition_counts: Mapping[str, int], offsets: PartitionOffsets | None = None
 ) -> dict[Partition, int]:
     """Return the present ends of the dead-letter topics, without open transactions.
 
@@ -72,7 +71,7 @@ def letter_ends(
     return offsets.last_stable_offsets(letter_partitions(settings, partition_counts))
 
 
-def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -> list[Partition]:
+def letter_partitions(settings: LetterSource, partition_counts: Mapping[str, int]) -> list[Partition]:
     """Return the partitions of the dead-letter topics, and log a warning that names those that are not shown.
 
     Raises:
@@ -82,7 +81,7 @@ def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -
     hidden = [topic for topic in topics if topic not in partition_counts]
     right = grant(f"Read on topic {', '.join(hidden)}")
     if len(hidden) == len(topics):
-        fix = "correct --topic" if isinstance(settings, ForeignTopic) else "see `redelivery topology check`"
+        fix = "correct --topic" if isinstance(settings, OtherSystem) else "see `redelivery topology check`"
         raise RedriveError(f"there is no dead-letter topic {', '.join(topics)}, or none may be described; {fix}{right}")
     if hidden:
         _log.warning(

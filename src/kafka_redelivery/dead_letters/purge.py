@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.selecting import Condition
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import LetterState
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import topic_ids
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -94,7 +94,7 @@ def topics_of(chosen: Mapping[Partition, Removable]) -> TopicIds:
     return TopicIds(ids={partition.topic: each.topic_id for partition, each in chosen.items() if each.topic_id})
 
 
-def remove(settings: Settings, chosen: Mapping[Partition, Removable]) -> dict[Partition, str]:
+def remove(settings: LetterSource, chosen: Mapping[Partition, Removable]) -> dict[Partition, str]:
     """Remove the letters; return the partitions of which nothing is removed, each with the reason.
 
     Nothing is removed from a topic that was deleted and created again since its letters were read.

@@ -11,9 +11,8 @@ from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Letter, letter_of
 from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.dead_letters.standing import Standing
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.clients.bounded_reader import read_between
@@ -36,20 +35,20 @@ class StoredLetter(NamedTuple):
     message: Message
 
 
-def letter_in(message: Message, settings: Settings) -> Letter:
+def letter_in(message: Message, settings: LetterSource) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
     headers: HeaderList = []
     with suppress(UnreadableHeadersError):
         headers = headers_of(message)
     place = message.topic(), message.partition(), message.offset()
-    if isinstance(settings, ForeignTopic):
+    if isinstance(settings, OtherSystem):
         at_ms, has_value = message.timestamp()[1], message.value() is not None
         return foreign_letter(place, at_ms, message.key(), headers, settings.mapping, has_value=has_value)
     class_only = settings.failure_details.class_only
     return letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
 
 
-def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> tuple[Letter, Message]:
+def one_dead_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Letter, Message]:
     """Return the dead letter with this id, and its record.
 
     Raises:

@@ -20,7 +20,7 @@ from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger, read_edited
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, SliceProgress, progress_record
@@ -67,7 +67,7 @@ class JobRun:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LetterSource,
         ledger: Ledger,
         job: str,
         stop: Event,
@@ -321,7 +321,7 @@ class _Sender:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LetterSource,
         ledger: Ledger,
         job: Job,
         number: int,
@@ -384,7 +384,9 @@ class _Sender:
         return record._replace(value=self._edited), parks
 
 
-def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None) -> None:
+def cancel(
+    settings: LetterSource, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None
+) -> None:
     """Cancel a job at once, also one that another process runs; its unsent letters are then free.
 
     ``by``: who cancels it, if that is not the user of this process.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
 from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId, checksum
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -36,7 +36,7 @@ class _Content(NamedTuple):
 class SecondDeaths:
     """What the dead letters that were read say about letters that were sent. Not thread-safe."""
 
-    def __init__(self, settings: ForeignTopic) -> None:
+    def __init__(self, settings: OtherSystem) -> None:
         self._settings = settings
         self._jobs = 0
         self._topics = TopicIds()

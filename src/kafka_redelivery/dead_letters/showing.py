@@ -15,10 +15,10 @@ from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs, predecessor
 from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.serdes.plain import plain
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
 
 
@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 def shown_of(
-    settings: Settings,
+    settings: LetterSource,
     base: Path,
     found: StoredLetter,
     ledger: Ledger | None = None,

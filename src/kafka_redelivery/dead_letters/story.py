@@ -17,8 +17,7 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.dead_letters.letter_jobs import InJob, LetterJobs
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
 from kafka_redelivery.dead_letters.reading import StoredLetter
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Ended, Outcome, read_action
@@ -95,7 +94,9 @@ SEQUENCE: Final = (
 """What an event may be, in the order of those of the same time."""
 
 
-def story(settings: Settings, jobs: LetterJobs, letter: StoredLetter, *, within_s: float | None = None) -> list[Event]:
+def story(
+    settings: LetterSource, jobs: LetterJobs, letter: StoredLetter, *, within_s: float | None = None
+) -> list[Event]:
     """Return what is known of a letter. Parts that cannot be read are named as not known.
 
     Args:
@@ -112,7 +113,7 @@ def _order(event: Event) -> tuple[int, int]:
 
 
 class _Story:
-    def __init__(self, settings: Settings, jobs: LetterJobs, letter: StoredLetter, within_s: float | None) -> None:
+    def __init__(self, settings: LetterSource, jobs: LetterJobs, letter: StoredLetter, within_s: float | None) -> None:
         self._settings, self._jobs = settings, jobs
         self._letter, self._message = letter.letter, letter.message
         self._headers: HeaderList = list(self._letter.headers.items())
@@ -147,7 +148,7 @@ class _Story:
         return ": ".join(filter(None, shown)) or "not known why"
 
     def _lineage(self) -> Lineage | None:
-        if isinstance(self._settings, ForeignTopic):
+        if isinstance(self._settings, OtherSystem):
             return None
         try:
             return read_lineage(self._headers)

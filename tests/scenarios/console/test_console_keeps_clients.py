@@ -4,11 +4,11 @@ from contextlib import closing
 
 import pytest
 
+from kafka_redelivery.cli.console.job_book import JobBook
 from kafka_redelivery.cli.console.letters import Letters
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.operations.flow import FlowWatch
-from kafka_redelivery.dead_letters.job_book import JobBook
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
 from kafka_redelivery.transport import opening
 from tests.scenarios.redriving import dead_letter, settings_of

@@ -17,7 +17,7 @@ from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.purge import removable, remove
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.run import JobRun
-from kafka_redelivery.topology.config.foreign_topic import foreign_topic
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -285,7 +285,7 @@ def test_another_systems_letters(group: Group) -> None:
     write(range(10))
     first = other.dlq_json("redrive", "--yes", "--create-topics", "--id", f"{other.topic}-0@0")
     assert first["sent"] == 1
-    settings = foreign_topic(other.topic, {"bootstrap.servers": group.cluster.servers}, {"topic": "from"})
+    settings = OtherSystem(other.topic, {"bootstrap.servers": group.cluster.servers}, {"topic": "from"})
     job = created(settings, JobOptions(group=other.topic))[1].id
     marked = group.cluster.read(group.output)
     group.cluster.delete(other.topic)

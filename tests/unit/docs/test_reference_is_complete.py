@@ -5,13 +5,12 @@ import pytest
 import typer
 
 from kafka_redelivery.cli.main import app
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.section import KebabSection, Section
 from kafka_redelivery.topology.config.settings import CodecSection
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, Kind
 
 DOCS = Path(__file__).parents[3] / "docs"
-ELSEWHERE = (CodecSection, ForeignTopic, KebabSection)
+ELSEWHERE = (CodecSection, KebabSection)
 """Sections that the file does not have under their own names, or at all."""
 
 

@@ -21,14 +21,14 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Ready,
     Selecting,
     To,
-    load_quietly,
+    load_letters,
     refreshed_index,
 )
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MAX_REDRIVES, MIN_RATE, JobOptions
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def jobs(
     from kafka_redelivery.dead_letters.documents import job_document
     from kafka_redelivery.dead_letters.ledger import Ledger
 
-    ledger = Ledger(load_quietly(config, overrides), of_group)
+    ledger = Ledger(load_letters(config, overrides), of_group)
     documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
     if as_json:
         first = [{"id": name, "problem": why} for name, why in ledger.left_out.first]
@@ -252,7 +252,7 @@ def resume(
     """Go on with a job that was interrupted, or take it over from another process."""
     from kafka_redelivery.dead_letters.jobs import OpenJob
 
-    run_job(OpenJob.named(load_quietly(config, overrides), job, of_group), as_json=as_json)
+    run_job(OpenJob.named(load_letters(config, overrides), job, of_group), as_json=as_json)
 
 
 @app.command()
@@ -269,7 +269,7 @@ def cancel(
     from kafka_redelivery.dead_letters.jobs import OpenJob
 
     refuse_without_question(yes=yes, as_json=as_json)
-    found = OpenJob.named(load_quietly(config, overrides), job, of_group)
+    found = OpenJob.named(load_letters(config, overrides), job, of_group)
     if not yes:
         print_job(stdout(), found.document())
         ask("cancel it for good?")
@@ -298,7 +298,7 @@ def purge(
     from kafka_redelivery.dead_letters.jobs import Purge
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
+    settings = load_letters(config, overrides)
     with refreshed_index(settings, settings.group, index) as opened:
         found = Purge.of(settings, opened)
         if not as_json:
@@ -374,8 +374,8 @@ def import_letters(
     from kafka_redelivery.dead_letters.importing import Import
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = load_quietly(config, overrides)
-    if isinstance(settings, ForeignTopic):
+    settings = load_letters(config, overrides)
+    if isinstance(settings, OtherSystem):
         raise typer.BadParameter(
             "import sends our own dead letters back, and needs a configuration", param_hint="--bootstrap"
         )

@@ -12,9 +12,8 @@ from kafka_redelivery.cli.commands.confirmation import ask
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.dead_letters.foreign.mapping import FIELDS
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic, foreign_topic
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.config.loading import load_policies
-from kafka_redelivery.topology.config.settings import Settings
 
 CreateTopics = Annotated[
     bool,
@@ -31,7 +30,7 @@ class _Chosen:
     def __init__(self, servers: str, topic: str, mapping: dict[str, str]) -> None:
         self._servers, self._topic, self._mapping = servers, topic, mapping
 
-    def settings(self, overrides: list[str] | None) -> ForeignTopic:
+    def settings(self, overrides: list[str] | None) -> OtherSystem:
         """Return the settings, with those that --set and the environment give for the Kafka clients."""
         given = [f"kafka.bootstrap.servers={self._servers}", *(overrides or ())]
         for each in overrides or ():
@@ -40,7 +39,7 @@ class _Chosen:
                 raise typer.BadParameter(f"{name!r}: only kafka.* can be set with --bootstrap", param_hint="--set")
         environment = {name: value for name, value in os.environ.items() if name.startswith("REDELIVERY_KAFKA__")}
         settings, _ = load_policies("", name="--bootstrap", environment=environment, overrides=given)
-        return foreign_topic(self._topic, settings.kafka, self._mapping)
+        return OtherSystem(self._topic, settings.kafka, self._mapping)
 
 
 _chosen: ContextVar[_Chosen | None] = ContextVar("chosen", default=None)
@@ -83,19 +82,19 @@ def foreign_options(
     context.call_on_close(lambda: _chosen.reset(token))
 
 
-def foreign_settings(overrides: list[str] | None) -> ForeignTopic | None:
+def foreign_settings(overrides: list[str] | None) -> OtherSystem | None:
     """Return the settings for another system's dead letters; ``None`` if these are ours."""
     chosen = _chosen.get()
     return None if chosen is None else chosen.settings(overrides)
 
 
-def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool) -> None:
+def create_missing(settings: LetterSource, *, create: bool, yes: bool, as_json: bool) -> None:
     """Create the topics for jobs over another system's dead letters, if they are missing and a person agrees.
 
     Raises:
         typer.BadParameter: there is no terminal to ask on.
     """
-    if not isinstance(settings, ForeignTopic):
+    if not isinstance(settings, OtherSystem):
         if create:
             raise typer.BadParameter(
                 "leave it out: without --bootstrap, redelivery topology apply creates the topics",

@@ -25,13 +25,13 @@ from kafka_redelivery.cli.commands.dlq_options import (
     OnLetters,
     Ready,
     To,
-    load_quietly,
+    load_letters,
 )
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import confirm, print_bytes, print_json, stderr, stdout
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.redrive.job import MAX_REDRIVES, JobOptions
 
@@ -75,7 +75,7 @@ def show(
 
     if raw is not None and (diff is not None or as_json or full):
         raise OptionError("raw", "--raw prints bytes only; leave out --diff, --full and --json")
-    settings = load_quietly(config, overrides)
+    settings = load_letters(config, overrides)
     ledger = Ledger(settings, of_group)
 
     def read(name: str, *, with_story: bool = False) -> Shown:
@@ -83,7 +83,7 @@ def show(
         return shown_of(settings, config.parent, found, ledger, history, with_story=with_story)
 
     shown = read(letter, with_story=raw is None and diff is None)
-    if not isinstance(settings, ForeignTopic) and config != DEFAULT_CONFIG:
+    if not isinstance(settings, OtherSystem) and config != DEFAULT_CONFIG:
         shown = shown._replace(command=f"{shown.command} --config {shlex.quote(str(config))}")
     if raw is not None:
         print_bytes(_part(shown, raw))

@@ -18,6 +18,7 @@ from kafka_redelivery.cli.commands.dlq_foreign import foreign_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import OptionError
@@ -50,16 +51,26 @@ IndexFolder = Annotated[
 
 
 def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
-    """Read the configuration, or what replaces it; only warnings are logged, because the output is the result."""
+    """Read the configuration; only warnings are logged, because the output is the result."""
+    _log_quietly()
+    return load(config, overrides)
+
+
+def load_letters(config: Path, overrides: list[str] | None) -> LetterSource:
+    """Read the configuration, or what replaces it; as :func:`load_quietly`."""
+    _log_quietly()
+    return foreign_settings(overrides) or load(config, overrides)
+
+
+def _log_quietly() -> None:
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")
-    return foreign_settings(overrides) or load(config, overrides)
 
 
 @contextmanager
 def refreshed_index(
-    settings: Settings, group: str, folder: Path | None, wanted: Selection | None = None, base: Path = Path()
+    settings: LetterSource, group: str, folder: Path | None, wanted: Selection | None = None, base: Path = Path()
 ) -> "Iterator[Index]":
     """Open an index that can select what is wanted, bring it up to date, and close it on exit.
 
@@ -91,9 +102,9 @@ class OnLetters:
         """The folder of the configuration."""
         return self.config.absolute().parent
 
-    def settings(self) -> Settings:
-        """Read the configuration."""
-        return load_quietly(self.config, self.overrides)
+    def settings(self) -> LetterSource:
+        """Read the configuration, or what replaces it."""
+        return load_letters(self.config, self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +157,7 @@ class Selecting(OnLetters):
     ] = None
     index: IndexFolder = None
 
-    def refreshed_index(self, settings: Settings, wanted: Selection | None) -> "AbstractContextManager[Index]":
+    def refreshed_index(self, settings: LetterSource, wanted: Selection | None) -> "AbstractContextManager[Index]":
         """Open the index of the group, as :func:`refreshed_index`."""
         return refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base)
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from kafka_redelivery.cli.console.access import Authentication, Role, Visitor
+from kafka_redelivery.cli.console.job_book import JobBook, Jobs
 from kafka_redelivery.cli.console.letters import (
     LIBRARY_ERRORS,
     IndexState,
@@ -33,7 +34,6 @@ from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.consumers.operations.flow import Flow, FlowWatch
 from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
 from kafka_redelivery.dead_letters.index.index import LetterRow
-from kafka_redelivery.dead_letters.job_book import JobBook, Jobs
 from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.topology.config.settings import Settings
 

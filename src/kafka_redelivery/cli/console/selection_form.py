@@ -11,10 +11,10 @@ from starlette.datastructures import FormData, QueryParams
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.choosing import FIELDS, SINGLE, selection_of
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.where.columns import OF_CONTENT
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.topology.errors import OptionError
 
-_PAYLOAD_COLUMNS: Final = frozenset({"key", "headers", "value"})
 _LONGEST: Final = 4000
 """Characters of a field. What is longer is no question that a person has typed."""
 
@@ -70,8 +70,8 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
         return Chosen(values, Selection(), {"where": str(error).removeprefix("--where, ")})
     except OptionError as error:
         return Chosen(values, Selection(), {error.option: str(error)})
-    if hide_payloads and wanted.where is not None and wanted.where.columns & _PAYLOAD_COLUMNS:
-        named = ", ".join(sorted(wanted.where.columns & _PAYLOAD_COLUMNS))
+    if hide_payloads and wanted.where is not None and wanted.where.columns & OF_CONTENT:
+        named = ", ".join(sorted(wanted.where.columns & OF_CONTENT))
         fault = f"payloads are hidden here, so that a condition cannot ask for: {named}"
         return Chosen(values, Selection(), {"where": fault})
     return Chosen(values, wanted, {})

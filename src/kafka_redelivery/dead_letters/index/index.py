@@ -39,11 +39,10 @@ from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.index.view import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.dead_letters.time_limit import time_limit
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -88,7 +87,7 @@ _ROW: Final = """
 class Index:
     """An open index. Not thread-safe, except :meth:`interrupt`."""
 
-    def __init__(self, settings: Settings, basis: Basis, folder: IndexFolder, clock: Clock = wall_clock_ms) -> None:
+    def __init__(self, settings: LetterSource, basis: Basis, folder: IndexFolder, clock: Clock = wall_clock_ms) -> None:
         """Use :meth:`open`."""
         self._settings, self._basis, self._folder, self._clock = settings, basis, folder, clock
         self._duckdb: duckdb.DuckDBPyConnection | None = None
@@ -100,7 +99,7 @@ class Index:
     @classmethod
     def open(
         cls,
-        settings: Settings,
+        settings: LetterSource,
         group: str | None = None,
         *,
         path: Path | None = None,
@@ -126,7 +125,7 @@ class Index:
     @classmethod
     def open_for(
         cls,
-        settings: Settings,
+        settings: LetterSource,
         group: str | None,
         selection: Selection,
         *,
@@ -162,7 +161,7 @@ class Index:
         return found
 
     @classmethod
-    def _in_temporary_folder(cls, settings: Settings, basis: Basis, clock: Clock) -> Self:
+    def _in_temporary_folder(cls, settings: LetterSource, basis: Basis, clock: Clock) -> Self:
         temporary = tempfile.TemporaryDirectory(prefix="redelivery-index-")
         found = cls(settings, basis, IndexFolder(Path(temporary.name) / "index"), clock)
         found._temporary = temporary
@@ -408,7 +407,7 @@ class _Question:
                 return set(run(opened, f'SELECT slot, "offset" FROM letters WHERE {wanted.sql}', wanted.parameters))  # noqa: S608 - compiled
 
 
-def _basis(settings: Settings, group: str | None) -> Basis:
+def _basis(settings: LetterSource, group: str | None) -> Basis:
     refuse_group(settings, group or settings.group)
     class_only = settings.failure_details.class_only
     return Basis(
@@ -418,7 +417,7 @@ def _basis(settings: Settings, group: str | None) -> Basis:
         values=settings.dead_letters.index.values and not class_only,
         class_only=class_only,
         undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format == "avro")),
-        mapping=tuple(settings.mapping.items()) if isinstance(settings, ForeignTopic) else None,
+        mapping=tuple(settings.mapping.items()) if isinstance(settings, OtherSystem) else None,
     )
 
 

@@ -23,8 +23,7 @@ from kafka_redelivery.dead_letters.ledger import LeftOut, read_jobs, redrive_top
 from kafka_redelivery.dead_letters.letter_places import letter_partitions
 from kafka_redelivery.dead_letters.reading import ReportProgress
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Action, Ended, Outcome, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
@@ -67,7 +66,7 @@ class Refresh:
         question: answered for each letter while it is read.
     """
 
-    settings: Settings
+    settings: LetterSource
     basis: Basis
     folder: IndexFolder
     progress: ReportProgress
@@ -202,7 +201,7 @@ class Refresh:
         if starts[Partition(jobs, 0)] < ends[Partition(jobs, 0)]:
             facts = self._jobs(store, facts, jobs)
         facts = self._actions(store, facts, actions, starts, ends)
-        if isinstance(self.settings, ForeignTopic):
+        if isinstance(self.settings, OtherSystem):
             facts = self._deaths(store, facts, self.settings, found, jobs)
         if facts.unread and (self.settled or facts.unread != manifest.facts.unread):
             warning = "%d records of %s and %s cannot be read and are left out; `redelivery dlq jobs` names them"
@@ -218,7 +217,7 @@ class Refresh:
         here = [job for job in log.jobs.values() if not job.spec.topics.elsewhere(now)]
         return replace(facts, jobs=end, owned_file=store.owned(here), unread_jobs=left_out.count)
 
-    def _deaths(self, store: Store, facts: Facts, settings: ForeignTopic, found: Identities, jobs: str) -> Facts:
+    def _deaths(self, store: Store, facts: Facts, settings: OtherSystem, found: Identities, jobs: str) -> Facts:
         """Note which letters of another system have died again: its dead letters say it, and no action does."""
         log = JobLog()
         read_jobs(settings, jobs, log, 0, LeftOut(), settled=self.settled, offsets=self.offsets)

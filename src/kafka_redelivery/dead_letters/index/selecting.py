@@ -10,6 +10,7 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.index.files import Basis
 from kafka_redelivery.dead_letters.index.view import IN_COLUMNS
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.where.columns import OF_CONTENT
 from kafka_redelivery.dead_letters.where.expression import Header, nodes
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
 
@@ -38,7 +39,7 @@ EVERY = Condition("true")
 def can_select(selection: Selection, basis: Basis) -> bool:
     """Whether an index keeps what a selection asks for."""
     columns = selection.where.columns if selection.where is not None else frozenset[str]()
-    asks = selection.keys or selection.headers or columns & {"key", "headers", "value"}
+    asks = selection.keys or selection.headers or columns & OF_CONTENT
     headers = [name for name, _ in selection.headers]
     if selection.where is not None:
         headers += [each.name for each in nodes(selection.where.expression) if isinstance(each, Header)]

@@ -35,6 +35,9 @@ class Column(NamedTuple):
     meaning: str
     """When it is NULL, too."""
 
+    of_content: bool = False
+    """Whether it is made of what the record contains: its key, value or user's headers."""
+
 
 COLUMNS: Final = (
     Column("id", Kind.TEXT, "`topic-partition@offset` of the dead letter"),
@@ -51,17 +54,19 @@ COLUMNS: Final = (
     Column("message", Kind.TEXT, "the text of the exception; NULL if no header says it"),
     Column("fingerprint", Kind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
     Column("expires", Kind.TIMESTAMP, "when the dead letter expires; NULL if never"),
-    Column("key", Kind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8"),
+    Column("key", Kind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8", of_content=True),
     Column(
         "headers",
         Kind.MAP,
         "the headers by name; of a name that is given twice, the last. NULL if there is none or it is not UTF-8",
+        of_content=True,
     ),
     Column(
         "value",
         Kind.TEXT,
         "the decoded value as JSON, or a value without a codec as text; NULL if it is not kept, cannot be decoded or "
         "is not UTF-8",
+        of_content=True,
     ),
     Column("size", Kind.INTEGER, "bytes of the value; NULL if the record has none"),
     Column("state", Kind.TEXT, "the state of the dead letter, such as `waiting`"),
@@ -70,5 +75,8 @@ COLUMNS: Final = (
 )
 """In DuckDB a text is ``VARCHAR``, an integer any integer type up to ``BIGINT``, a timestamp ``TIMESTAMP`` (without a
 zone, in UTC) and the headers ``MAP(VARCHAR, VARCHAR)``."""
+
+OF_CONTENT: Final = frozenset(column.name for column in COLUMNS if column.of_content)
+"""An index may not keep what they are made of, and the console may have to hide it."""
 
 BY_NAME: Final = {column.name: column for column in COLUMNS}

@@ -186,7 +186,7 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
             topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
         topics.append(_control(settings, known))
         if any(topic.role is Role.DEAD_LETTER for topic in topics):
-            topics += redrive_topics(settings, known)
+            topics += redrive_topics(settings.naming(), known, settings)
     return TopologyPlan(
         group=settings.group,
         naming=settings.naming(),
@@ -260,9 +260,10 @@ def _control(settings: Settings, sources: Sequence[TopicFacts]) -> PlannedTopic:
     return replace(topic, partitions=1, configs={CLEANUP: "compact", MIN_INSYNC: topic.configs[MIN_INSYNC]})
 
 
-def redrive_topics(settings: Settings, sources: Sequence[TopicFacts]) -> list[PlannedTopic]:
+def redrive_topics(
+    naming: Naming, sources: Sequence[TopicFacts], settings: Settings | None = None
+) -> list[PlannedTopic]:
     """Plan the topics that sending dead letters again needs, large enough for those of these topics."""
-    naming = settings.naming()
     jobs = replace(_internal(settings, naming.jobs_topic(), Role.JOBS, sources), partitions=1)
     actions = _internal(settings, naming.actions_topic(), Role.ACTIONS, sources)
     largest = {MAX_MESSAGE: str(max(int(BROKER_DEFAULTS[MAX_MESSAGE]), int(actions.configs[MAX_MESSAGE])))}
@@ -283,7 +284,7 @@ def _retention(strategies: Sequence[DeadLetterStrategy]) -> str:
 
 
 def _internal(
-    settings: Settings,
+    settings: Settings | None,
     name: str,
     role: Role,
     sources: Sequence[TopicFacts],
@@ -292,7 +293,7 @@ def _internal(
     delay_ms: int | None = None,
     retention_ms: str = UNLIMITED,
 ) -> PlannedTopic:
-    replication = settings.topics.replication_factor
+    replication = None if settings is None else settings.topics.replication_factor
     return PlannedTopic(
         name=name,
         role=role,

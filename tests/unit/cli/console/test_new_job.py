@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.cli.console.job_book import Jobs
 from kafka_redelivery.cli.console.pages import jobs
-from kafka_redelivery.dead_letters.job_book import Jobs
 from tests.unit.cli.console.consoles import client, console_of, guarded
 
 

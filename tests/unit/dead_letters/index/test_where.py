@@ -14,6 +14,7 @@ from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index, _Question
 from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.where.columns import COLUMNS, Kind
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.where import Where
 from tests.examples import share
@@ -119,6 +120,19 @@ def test_letters_with_headers_of_their_own(tmp_path: Path) -> None:
     """Such as a name with an id in it: memory and time do not grow with the names of all of them."""
     own = ({f"trace-{number}": b"1", f"span-{number}": b"2"} for number in range(1500))
     assert _among(tmp_path, Where.of("headers['trace-7'] = '1'", NOW), *own) == [7]
+
+
+def test_every_column_is_in_the_index(index: Index) -> None:
+    """With the type of the language. What contents say is not there without them."""
+    said = dict(index.rows("SELECT column_name, column_type FROM (DESCRIBE letters)"))
+    types = {Kind.TEXT: {"VARCHAR"}, Kind.TIMESTAMP: {"TIMESTAMP"}, Kind.MAP: {"MAP(VARCHAR, VARCHAR)"}}
+    for column in COLUMNS:
+        assert said[column.name] in types.get(column.kind, {"INTEGER", "BIGINT"}), column.name
+    blind = opened(index._folder, replace(BASIS, values=False))
+    for column in COLUMNS:
+        name = "headers['n']" if column.kind is Kind.MAP else column.name
+        wanted = Selection(where=Where.of(f"{name} is null", NOW))
+        assert blind.can_select(wanted) is not column.of_content, column.name
 
 
 def test_constants_are_not_in_the_journal() -> None:

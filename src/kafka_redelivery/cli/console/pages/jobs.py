@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.job_book import JobState
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, page_number
 from kafka_redelivery.cli.console.tasks import JobsNotReadError, Task, signature
 from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.dead_letters.job_book import JobState
 from kafka_redelivery.dead_letters.jobs import OpenJob
 
 _SHOWN: Final = 100
