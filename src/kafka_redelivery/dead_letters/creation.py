@@ -21,6 +21,7 @@ from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_places import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.dead_letters.standing import FREE
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, checksum, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -184,7 +185,8 @@ def _meant(index: Index, chosen: Preview) -> Condition:
 
 def _fate(chosen: Preview) -> Condition:
     """Return the SQL that says what a job does with a letter that is meant: ``listed``, or why it leaves it out."""
-    free = "true" if chosen.options.again else "state IN ('waiting', 'refused') AND sends = 0"
+    states = ", ".join(f"'{each}'" for each in sorted(FREE))
+    free = "true" if chosen.options.again else f"state IN ({states}) AND sends = 0"
     alive = unexpired(chosen.now_ms)
     return Condition(
         f"""

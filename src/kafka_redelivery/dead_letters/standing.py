@@ -35,6 +35,10 @@ UNKNOWN_OUTCOME = frozenset({LetterState.SENT, LetterState.GONE})
 """States in which a letter may stay for ever: no one reports what became of it. A person may set it aside."""
 
 
+FREE = frozenset({LetterState.WAITING, LetterState.REFUSED})
+"""States in which a new job may have a letter that was never sent."""
+
+
 class Standing(NamedTuple):
     """The state of a letter, by the last job that has or had it."""
 
@@ -50,4 +54,4 @@ class Standing(NamedTuple):
         """Whether a new job may have it. ``again``: also if it was sent before, set aside, or not found."""
         if again:
             return self.state is not LetterState.IN_JOB
-        return self.state in {LetterState.WAITING, LetterState.REFUSED} and not self.sends
+        return self.state in FREE and not self.sends
