@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.copies import refuse_options, targets_of
+from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
 from kafka_redelivery.dead_letters.ledger import Ledger
@@ -68,6 +69,9 @@ class Preview:
 
     now_ms: int
     """When it was made: letters that expire later are in it."""
+
+    snapshot: Manifest | None = None
+    """What the index was asked: a job has these letters, or is not made."""
 
     total: int = 0
     """Number of listed letters."""
@@ -147,6 +151,7 @@ def preview(
                 # If an origin is damaged, a topic for it is not expected.
                 is_damaged = reason == Reason.BAD_HEADERS and target not in {*topics, options.to, options.ready}
                 _count(found, None if is_damaged else target, sends, number, no_content=no_content)
+    found.snapshot = index.snapshot
     needed = {*found.targets, *([targets.parking] if found.parking else [])}
     missing = ", ".join(sorted(topic for topic in needed if topic not in topics))
     if missing:
@@ -201,7 +206,7 @@ def _listed(index: Index, chosen: Preview) -> dict[SliceId, OffsetSet]:
     """Return the letters that a preview has counted.
 
     Raises:
-        RedriveError: the index has changed.
+        RedriveError: the index has changed, or is damaged.
     """
     wanted, fate = _meant(index, chosen), _fate(chosen)
     rows = index.rows(
@@ -212,8 +217,8 @@ def _listed(index: Index, chosen: Preview) -> dict[SliceId, OffsetSet]:
         wanted.parameters + fate.parameters,
     )
     found = {SliceId(topic, partition): OffsetSet(array("q", offsets)) for topic, partition, offsets in rows}
-    if sum(map(len, found.values())) != chosen.total:
-        raise RedriveError("the letters have changed since they were shown, so nothing is done; preview again")
+    if chosen.snapshot is not None:
+        index.refuse_changes(chosen.snapshot)
     return found
 
 

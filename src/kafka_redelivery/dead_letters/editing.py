@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -64,11 +63,8 @@ class LetterEditing:
         except SerdeError as error:
             raise RedriveError(f"{name} cannot be edited: {error}") from error
 
-    @contextmanager
-    def _index(self) -> Iterator[Index]:
-        with closing(Index.open_for(self._settings, self._options.group, Selection())) as index:
-            index.refresh()
-            yield index
+    def _index(self) -> AbstractContextManager[Index]:
+        return Index.refreshed(self._settings, self._options.group)
 
     def _preview(self, index: Index) -> Preview:
         letter, standing, _ = self.found

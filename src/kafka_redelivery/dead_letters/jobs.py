@@ -150,7 +150,9 @@ class Purge(NamedTuple):
         """
         refuse_created_again(topics_of(shown or {}), index.topics, "removed")
         ends = None if shown is None else {partition: each.before for partition, each in shown.items()}
-        return cls(settings, removable(index, ends), index.topics)
+        chosen = removable(index, ends)
+        index.refuse_changes(index.snapshot)
+        return cls(settings, chosen, index.topics)
 
     def remove(self, by: str | None = None) -> dict[Partition, str]:
         """Remove it for good; return the partitions of which nothing is removed, each with the reason.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter, Selection
+from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.reading import StoredLetter, one_dead_letter
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.standing import Standing
@@ -26,8 +26,7 @@ def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Sto
         TransportError: Kafka does not answer or denies access.
     """
     letter, message = one_dead_letter(settings, ledger, name)
-    with closing(Index.open_for(settings, ledger.group, Selection())) as index:
-        index.refresh(letters=False)
+    with Index.refreshed(settings, ledger.group, letters=False) as index:
         history = index.history(letter.topic, letter.partition, letter.offset)
     return StoredLetter(letter, history[-1] if history else Standing(), message), history
 

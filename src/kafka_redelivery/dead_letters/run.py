@@ -18,7 +18,6 @@ from kafka_redelivery.dead_letters.copies import copies
 from kafka_redelivery.dead_letters.creation import append_jobs, author, open_dlq_writer, refusal
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger, read_edited
-from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
@@ -143,8 +142,7 @@ class JobRun:
         """Return how often earlier jobs have sent letters of a slice, by offset; without ``again`` none was."""
         if not self._job.spec.options.again:
             return {}
-        with closing(Index.open_for(self._settings, self._ledger.group, Selection())) as index:
-            index.refresh(letters=False)
+        with Index.refreshed(self._settings, self._ledger.group, letters=False) as index:
             return index.sends(*self._job.spec.slices[number])
 
     def _command(self, name: str) -> str:

@@ -25,7 +25,7 @@ from tests.foreign.recorded import Letters
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
 from tests.scenarios.consoles import Browser, console, text_of
-from tests.scenarios.redriving import created, dead_letter, dlq, dlq_json, previewed, sent, settings_of
+from tests.scenarios.redriving import created, dead_letter, died, dlq, dlq_json, previewed, sent, settings_of
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
@@ -87,6 +87,22 @@ def test_between_preview_and_answer(group: Group, answer: Answer, command: str, 
     answer(lambda: None)
     assert dlq(group, command).code == 0
     assert sent(group) == exactly(range(100, 100 + LETTERS) if command == "redrive" else [])
+
+
+def test_no_letter_of_before_is_selected(group: Group) -> None:
+    """The index forgets them at once, also while their rows are still in its files."""
+    group.prepare()
+    group.cluster.produce(group.dead_letters, [died(group, n, exception="Old") for n in (0, 2, 4)])
+    assert dlq_json(group, "list", "--exception", "Old")["letters"] == 3
+    group.cluster.delete(group.dead_letters)
+    group.cluster.create(group.dead_letters, partitions=2)
+    dlq(group, "show", f"{group.dead_letters}-0@0")  # learns of the topic without reading its letters
+    assert dlq_json(group, "list")["letters"] == 0
+    dead_letter(group, range(100, 140))
+    assert dlq_json(group, "list", "--exception", "Old")["letters"] == 0
+    assert dlq_json(group, "redrive", "--exception", "Old", "--yes")["letters"] == 0
+    assert sent(group) == exactly([])
+    assert dlq_json(group, "list")["letters"] == 40
 
 
 def test_it_is_empty_now(group: Group, answer: Answer) -> None:

@@ -1,6 +1,7 @@
 """What commands show before they do something is what they do."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.cli.commands import confirmation
+from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.choosing import selection_of
-from kafka_redelivery.dead_letters.creation import _listed
+from kafka_redelivery.dead_letters.creation import _listed, create
 from kafka_redelivery.dead_letters.exporting import exportable
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
@@ -181,3 +183,38 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sent(group) == exactly([0, 2, 3, 4, 5, 6, 7])
     last = dlq_json(group, "jobs")["jobs"][-1]
     assert (last["letters"], last["inOtherJobs"]) == (5, 1)
+
+
+def test_what_was_shown_is_gone_from_the_disk(group: Group) -> None:
+    """Another configuration of the group has replaced the index during the question: nothing is sent by guess."""
+    group.prepare()
+    dead_letter(group, [0, 2])
+    settings, options = settings_of(group), JobOptions(group=group.name)
+    with previewed(settings, options) as (index, chosen):
+        dlq_json(group, "discard", "--id", f"{group.dead_letters}-0@0", "--yes")
+        dead_letter(group, [7])
+        group.configure(deadLetters={"index": {"path": str(group.folder / "index"), "values": False}})
+        dlq_json(group, "list")
+        with pytest.raises(RedriveError, match="have changed since they were shown"):
+            create(settings, Ledger(settings), index, chosen)
+    assert [job["kind"] for job in dlq_json(group, "jobs")["jobs"]] == ["discard"]
+
+
+@pytest.mark.parametrize("kind", ["standings", "letters"])
+def test_a_bit_that_flips_sends_nothing(group: Group, kind: str) -> None:
+    """In a file whose size and time are as before. The index is built anew, and the next command is right."""
+    group.prepare()
+    dead_letter(group, range(4))
+    assert dlq_json(group, "redrive", "--yes")["sent"] == 4
+    dead_letter(group, [4])
+    settings, options = settings_of(group), JobOptions(group=group.name)
+    with previewed(settings, options) as (index, chosen):
+        file = next(index.path.glob(f"{kind}-*"))
+        before, content = file.stat(), bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(RedriveError, match="nothing is done; preview again"):
+            create(settings, Ledger(settings), index, chosen)
+    assert dlq_json(group, "redrive", "--yes")["sent"] == 1
+    assert sent(group) == exactly(range(5))

@@ -6,7 +6,7 @@ needs their types there.
 
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,10 +79,14 @@ def refreshed_index(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.dead_letters.index.index import Index
 
-    with closing(Index.open_for(settings, group, wanted or Selection(), path=folder, base=base)) as index:
-        with progress(stderr(), "reading new dead letters") as report_progress:
-            index.refresh(report_progress, waiting=cache(_say_why_nothing_happens))
-        yield index
+    with ExitStack() as shown:
+        report_progress = shown.enter_context(progress(stderr(), "reading new dead letters"))
+        waiting = cache(_say_why_nothing_happens)
+        with Index.refreshed(
+            settings, group, wanted, path=folder, base=base, progress=report_progress, waiting=waiting
+        ) as index:
+            shown.close()
+            yield index
 
 
 def _say_why_nothing_happens() -> None:

@@ -302,7 +302,13 @@ def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest:
     return Listed(rows, found.total)
 
 
-def preview_of(letters: Letters, wanted: Chosen, options: JobOptions, topics: Mapping[str, int]) -> Preview | None:
+def preview_of(
+    letters: Letters,
+    wanted: Chosen,
+    options: JobOptions,
+    topics: Mapping[str, int],
+    ends: Mapping[Partition, int] | None = None,
+) -> Preview | None:
     """Return what a job would send; ``None`` if the index cannot tell.
 
     Args:
@@ -310,14 +316,15 @@ def preview_of(letters: Letters, wanted: Chosen, options: JobOptions, topics: Ma
         wanted: the letters.
         options: how they are sent.
         topics: those of the cluster and their numbers of partitions.
+        ends: letters below these are meant; without it, all that the index has.
 
     Raises:
         RedriveError: a target is refused or does not exist.
     """
     return letters.ask(
-        ("preview", wanted.key, options, wall_clock_ms() // 1000),
+        ("preview", wanted.key, options, tuple((ends or {}).items()), wall_clock_ms() // 1000),
         lambda index: (
-            preview(letters.settings, index, wanted.selection, options, topics, wall_clock_ms())
+            preview(letters.settings, index, wanted.selection, options, topics, wall_clock_ms(), ends)
             if index.can_select(wanted.selection)
             else None
         ),

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -173,13 +173,11 @@ class Tasks:
             task.settled.set()
             self._changed()
 
-    @contextmanager
-    def index(self, selection: Selection, progress: ReportProgress = no_progress) -> Iterator[Index]:
+    def index(self, selection: Selection, progress: ReportProgress = no_progress) -> AbstractContextManager[Index]:
         """Open an index that can select letters, bring it up to date, and close it on exit."""
-        index = Index.open_for(self._settings, self._settings.group, selection, path=self._folder, base=self._base)
-        with closing(index):
-            index.refresh(progress)
-            yield index
+        return Index.refreshed(
+            self._settings, self._settings.group, selection, path=self._folder, base=self._base, progress=progress
+        )
 
     def progress(self, task: Task) -> Callable[[int, int], None]:
         """Return what notes how many letters a task has read, and ends it when the console stops."""

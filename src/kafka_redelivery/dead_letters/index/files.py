@@ -16,6 +16,7 @@ import fcntl
 import os
 import stat
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
@@ -34,6 +35,7 @@ GRACE_S: Final = 1800.0
 """Seconds from when a file is replaced until it is deleted."""
 
 _LOOK_S: Final = 0.05
+_CHUNK: Final = 1 << 20
 _MANIFEST: Final = "manifest"
 _LOCK: Final = "writer.lock"
 _SUFFIXES: Final = frozenset({".new", ".parquet", ".tmp"})
@@ -52,6 +54,9 @@ class StoredFile:
     size: int
     modified_ns: int
     """With the size, it shows that a file is unchanged without reading it."""
+
+    checksum: int
+    """CRC-32, compared before letters are sent or removed: a bit that flips in a state would send them twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +234,8 @@ class IndexFolder:
         with path.open("rb") as file:
             os.fsync(file.fileno())
         found = path.stat()
-        return StoredFile(name=name, rows=rows, size=found.st_size, modified_ns=found.st_mtime_ns)
+        checksum = _checksum(path)
+        return StoredFile(name=name, rows=rows, size=found.st_size, modified_ns=found.st_mtime_ns, checksum=checksum)
 
     def is_whole(self, manifest: Manifest) -> bool:
         """Whether all files of a manifest have the size and the time that they were written with."""
@@ -237,6 +243,12 @@ class IndexFolder:
             found = [(self.path / each.name).stat() for each in manifest.files]
             pairs = zip(manifest.files, found, strict=True)
             return all((each.size, each.modified_ns) == (now.st_size, now.st_mtime_ns) for each, now in pairs)
+        return False
+
+    def is_intact(self, manifest: Manifest) -> bool:
+        """Whether all bytes of the files of a manifest are as they were written."""
+        with suppress(OSError):
+            return all(_checksum(self.path / each.name) == each.checksum for each in manifest.files)
         return False
 
     def _delete_others(self, manifest: Manifest, before: Manifest | None) -> None:
@@ -266,6 +278,14 @@ def _refuse_others(path: Path) -> None:
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "it is a link, or belongs to another user")
+
+
+def _checksum(path: Path) -> int:
+    found = 0
+    with path.open("rb") as file:
+        while part := file.read(_CHUNK):
+            found = zlib.crc32(part, found)
+    return found
 
 
 def _locked(lock: int) -> bool:

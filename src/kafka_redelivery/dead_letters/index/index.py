@@ -17,18 +17,18 @@ import logging
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import duckdb
 from arro3.core import Table
 from platformdirs import user_cache_path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
-from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.consumers.errors import IndexUnusableError, RedriveError
 from kafka_redelivery.dead_letters.copies import refuse_group
 from kafka_redelivery.dead_letters.decoding import texts_of
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
@@ -49,6 +49,8 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
 
 _LIMIT_S: Final = 60.0
 _KNOWN_ROWS: Final = 10_000
@@ -159,6 +161,36 @@ class Index:
         found = cls._in_temporary_folder(settings, basis, clock)
         found._question = _Question(selection, basis, texts_of(settings, base))  # noqa: SLF001 - of this class
         return found
+
+    @classmethod
+    @contextmanager
+    def refreshed(
+        cls,
+        settings: LetterSource,
+        group: str | None = None,
+        selection: Selection | None = None,
+        *,
+        path: Path | None = None,
+        base: Path = Path(),
+        progress: ReportProgress = no_progress,
+        waiting: Callable[[], None] = lambda: None,
+        letters: bool = True,
+    ) -> Iterator[Self]:
+        """Open an index as :meth:`open_for`, bring it up to date as :meth:`refresh`, and close it on exit.
+
+        If the kept one cannot be written, a temporary one takes its place.
+        """
+        wanted = selection or Selection()
+        with ExitStack() as opened:
+            index = opened.enter_context(closing(cls.open_for(settings, group, wanted, path=path, base=base)))
+            try:
+                index.refresh(progress, waiting=waiting, letters=letters)
+            except IndexUnusableError as error:
+                _log.warning("without an index all dead letters are read: %s", error)
+                index = cls._in_temporary_folder(settings, _basis(settings, group), wall_clock_ms)
+                opened.enter_context(closing(index))
+                index.refresh(progress, letters=letters)
+            yield index
 
     @classmethod
     def _in_temporary_folder(cls, settings: LetterSource, basis: Basis, clock: Clock) -> Self:
@@ -320,16 +352,18 @@ class Index:
 
     def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
         """Return where a letter stood after each job that has or had it."""
-        manifest = self._read()
         found = [Standing()]
-        with closing(Store(self._folder)) as store:
-            for slot in manifest.slots:
-                if (slot.topic, slot.partition) == (topic, partition):
-                    for state, job, was_sent, reason in store.history(manifest, slot.number, offset):
-                        before = found[-1]
-                        after = Standing(state and LetterState(state), job, before.sends + was_sent, reason)
-                        found.append(before if state is None else after)
+        for state, job, was_sent, reason in self._recovering(lambda: self._steps(topic, partition, offset)):
+            before = found[-1]
+            after = Standing(state and LetterState(state), job, before.sends + was_sent, reason)
+            found.append(before if state is None else after)
         return found[1:]
+
+    def _steps(self, topic: str, partition: int, offset: int) -> list[tuple[Any, ...]]:
+        manifest = self._read()
+        numbers = [each.number for each in manifest.slots if (each.topic, each.partition) == (topic, partition)]
+        with closing(Store(self._folder)) as store:
+            return [row for number in numbers for row in store.history(manifest, number, offset)]
 
     def sends(self, topic: str, partition: int) -> dict[int, int]:
         """Return how often letters of a partition were sent, by offset, without those that never were."""
@@ -341,9 +375,13 @@ class Index:
         self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = _LIMIT_S
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the table ``letters``; raises as :meth:`select`."""
+        return self._recovering(lambda: self._query(sql, parameters, within_s))
+
+    def _recovering(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Ask; if files are damaged build the index anew, and if they are gone take the present ones, and ask again."""
         try:
-            return self._query(sql, parameters, within_s)
-        except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
+            return ask()
+        except duckdb.Error as error:
             manifest = self._read()
             is_present = self._folder.manifest() == manifest
             if is_present and is_readable(self._folder, manifest):
@@ -351,7 +389,24 @@ class Index:
         self._release()
         if is_present:
             self.refresh(anew=True)
-        return self._query(sql, parameters, within_s)
+        return ask()
+
+    @property
+    def snapshot(self) -> Manifest:
+        """What is asked: answers of equal snapshots are about the same letters."""
+        return self._read()
+
+    def refuse_changes(self, since: Manifest) -> None:
+        """Refuse to do something with letters that were shown if the index is not the same, byte for byte.
+
+        Raises:
+            RedriveError: it is not. A damaged index is built anew.
+        """
+        if self.snapshot == since and self._folder.is_intact(since):
+            return
+        if self._folder.manifest() == since:
+            self.refresh(anew=True)
+        raise RedriveError("the letters have changed since they were shown, so nothing is done; preview again")
 
     def once(self, sql: str) -> list[tuple[Any, ...]]:
         """Return what :meth:`rows` returns; asked once as long as the index is open, if it is not much.

@@ -120,7 +120,10 @@ class Refresh:
             after = self._slots(before, found, partitions)
             if letters and self.question is None:
                 after = self._letters(store, before, after)
-            after = self._facts(store, after, found, jobs, actions) if jobs in found.topics else after
+            if jobs in found.topics:
+                after = self._facts(store, after, found, jobs, actions)
+            else:  # of another system, before its first job
+                after = replace(after, facts=Facts())
             slots = tuple(each.number for each in after.slots)
             if slots != before.standings_slots or after.facts != before.facts:
                 after = replace(after, standings_file=store.standings(after), standings_slots=slots)

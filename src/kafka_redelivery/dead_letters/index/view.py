@@ -48,7 +48,9 @@ def stored_view(letters: str, slots: Sequence[Slot], *, ours: bool = True, chose
         chosen: whether the rows say which letters one selection means.
     """
     # The texts are constants of ours, names of files and topics of the configuration. With lists instead of a join with
-    # a table of the slots, a query takes half as long.
+    # a table of the slots, a query takes half as long. Rows of slots that are gone stay in the files for a while: those
+    # with a higher number have no topic, and those with a lower one are left out, because an index below one counts
+    # from the end.
     first = min((each.number for each in slots), default=0)
     known = {each.number: each for each in slots}
     every = [known.get(number) for number in range(first, max(known, default=first) + 1)]
@@ -71,7 +73,7 @@ def stored_view(letters: str, slots: Sequence[Slot], *, ours: bool = True, chose
                value, size, died_ms, expiration_ms, redrives, deliveries, raw_key, source_topic, no_content, slot
                {", chosen" if chosen else ""}
         FROM {letters}
-        WHERE "offset" >= {starts}
+        WHERE slot >= {first} AND "offset" >= {starts}
     """  # noqa: S608
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -49,6 +51,14 @@ class Asked(NamedTuple):
     topics: TopicIds = TopicIds()
     """The ids of the dead-letter topics before the preview."""
 
+    ends: Mapping[Partition, int] | None = None
+    """The ends of the dead-letter topics before the preview: letters below these are meant."""
+
+    @property
+    def ends_text(self) -> str:
+        """The ends for a field of the form, which :func:`_ends` reads."""
+        return json.dumps([[*each, end] for each, end in sorted((self.ends or {}).items())])
+
 
 def show(console: Console, request: Request, *, discard: bool) -> Response:
     """Show what a redrive or a discard would do."""
@@ -80,7 +90,7 @@ def discard(console: Console, request: Request, form: FormData, user: User) -> R
 
 
 def _do(console: Console, request: Request, form: FormData, user: User, *, discard: bool) -> Response:
-    asked = _asked(console, form, discard=discard)
+    asked = _asked(console, form, discard=discard, ends=_ends(text_of(form, "ends")))
     if asked.faults or asked.wanted.faults or asked.fault:
         return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
     problem = TopicIds.read(text_of(form, "topics")).difference(asked.topics, "the preview")
@@ -101,17 +111,26 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
         if asks and text_of(form, "number").replace(",", "") != str(preview.total):
             fault = f"enter the number of letters, {preview.total}, to confirm"
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)
-    state = console.index.value
-    if state is None:
+    if asked.ends is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
     shown = {} if preview is None else preview_document(preview)
-    task = console.tasks.send(user, asked.wanted.selection, asked.options, Agreed(shown, state.ends, asked.topics))
+    task = console.tasks.send(user, asked.wanted.selection, asked.options, Agreed(shown, asked.ends, asked.topics))
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
     return go_to(task.address)
 
 
-def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) -> Asked:
+def _ends(text: str) -> dict[Partition, int] | None:
+    """Return the ends of a form; ``None`` if it has none."""
+    try:
+        return {Partition(str(topic), int(number)): int(end) for topic, number, end in json.loads(text)} or None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _asked(
+    console: Console, given: QueryParams | FormData, *, discard: bool, ends: Mapping[Partition, int] | None = None
+) -> Asked:
     wanted = chosen(given, hide_payloads=console.options.hide_payloads)
     texts = {name: str(given.get(name, "")).strip()[:300] for name in ("to", "rate", "max_redrives", "again", "keep")}
     faults: dict[str, str] = {}
@@ -130,12 +149,14 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
             max_redrives=MAX_REDRIVES if most is None else int(most),
         )
     state = console.index.value  # before the index is asked: what it says is of these topics, or of later ones
-    asked = Asked(wanted, options, texts, faults, topics=TopicIds() if state is None else state.ids)
+    asked = Asked(wanted, options, texts, faults)
+    if state is not None:
+        asked = asked._replace(topics=state.ids, ends=ends or state.ends)
     if faults or wanted.faults:
         return asked
     topics = {} if state is None else state.topics
     try:
-        preview = preview_of(console.letters, wanted, options, topics)
+        preview = preview_of(console.letters, wanted, options, topics, asked.ends)
     except LIBRARY_ERRORS as error:
         return asked._replace(fault=str(error))
     return asked._replace(preview=preview)
