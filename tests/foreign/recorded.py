@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from kafka_redelivery.cli.main import app
 from tests.scenarios.cluster import Cluster, Seen, Sent
 from tests.scenarios.commands import Done
 
+_CACHE = TemporaryDirectory(prefix="redelivery-cache-")
 _RECORDINGS = Path(__file__).parent / "recordings"
 _FOR_EVER = {"retention.ms": "-1"}
 """The recorded times are in the past, and Kafka would delete the records."""
@@ -55,8 +57,12 @@ class Letters:
         """Run `redelivery dlq` for the topic, without a configuration."""
         options = [word for each in self.mapping for word in ("--map", each)]
         words = ["dlq", "--bootstrap", self.cluster.servers, "--topic", self.topic, *options, *arguments]
-        unset = dict.fromkeys(name for name in os.environ if name.startswith("REDELIVERY_"))
-        done = CliRunner(env=unset).invoke(app, words)
+        environment: dict[str, str | None] = dict.fromkeys(
+            name for name in os.environ if name.startswith("REDELIVERY_")
+        )
+        # Without a configuration the index is in the user's cache.
+        environment["XDG_CACHE_HOME"] = _CACHE.name
+        done = CliRunner(env=environment).invoke(app, words)
         return Done(done.exit_code, done.stdout, done.stderr)
 
     def dlq_json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
