@@ -65,7 +65,8 @@ class Table(NamedTuple):
     """Those of a table of Parquet."""
 
 
-@pytest.fixture(params=["parquet", "marked", pytest.param("delta", marks=pytest.mark.long)])
+# Each takes a minute, so one of them is in every run.
+@pytest.fixture(params=["marked", *(pytest.param(each, marks=pytest.mark.long) for each in ("parquet", "delta"))])
 def table(request: pytest.FixtureRequest, cluster: Cluster, unique: str, tmp_path: Path) -> Table:
     """The topics have the four dead letters, and one that is not archived yet."""
     sources = [f"{unique}.{name}" for name in _RECORDED]
@@ -127,6 +128,7 @@ def test_a_table_of_an_earlier_version_is_continued(spark: SparkSession, table: 
         assert not [text for text in ("no plane", '\\"n\\"') if text in log], "the log tells of records"
 
 
+@pytest.mark.long  # as an archive's, and then a query
 def test_a_sink_table_of_an_earlier_version_is_continued(spark: SparkSession, group: Group) -> None:
     """It gets each record once."""
     prepare(group, pipeline={"sink": {"topic": group.output, "path": "table"}})
