@@ -65,8 +65,7 @@ class Table(NamedTuple):
     """Those of a table of Parquet."""
 
 
-# Each takes a minute, so one of them is in every run.
-@pytest.fixture(params=["marked", *(pytest.param(each, marks=pytest.mark.long) for each in ("parquet", "delta"))])
+@pytest.fixture(params=["parquet", "marked", pytest.param("delta", marks=pytest.mark.long)])
 def table(request: pytest.FixtureRequest, cluster: Cluster, unique: str, tmp_path: Path) -> Table:
     """The topics have the four dead letters, and one that is not archived yet."""
     sources = [f"{unique}.{name}" for name in _RECORDED]
