@@ -20,9 +20,10 @@ from kafka_redelivery.topology.redrive.job import Job
 MEMORY: Final = "512MB"
 """What DuckDB may use; beyond it spills to files beside the index."""
 
-_SMALL: Final = 32_768
-_SMALL_BYTES: Final = 8 << 20
-"""Files with fewer rows and bytes are merged; to query many larger ones takes hardly longer than one."""
+_SMALL: Final = 8_192
+_SMALL_BYTES: Final = 2 << 20
+"""Files with fewer rows and bytes are merged; to query many larger ones takes hardly longer than one. Those of a first
+build are larger: to write each row of it twice would take time, disk and memory."""
 
 _SMALL_FILES: Final = 16
 """As many small files are merged into one."""
