@@ -181,9 +181,10 @@ def _count(found: Preview, target: str | None, sends: int, number: int, *, no_co
 
 def _meant(index: Index, chosen: Preview) -> Condition:
     found = index.ours & index.condition(chosen.selection)
-    if chosen.ends is None:
-        return found
-    names, below = [f"{each.topic}-{each.number}" for each in chosen.ends], list(chosen.ends.values())
+    ends = chosen.ends
+    if ends is None or all(end <= ends.get(partition, 0) for partition, end in index.ends.items()):
+        return found  # the index has no others
+    names, below = [f"{each.topic}-{each.number}" for each in ends], list(ends.values())
     bound = "coalesce(map(?::VARCHAR[], ?::BIGINT[])[topic || '-' || partition], 0)"
     return found & Condition(f'"offset" < {bound}', (names, below))
 
