@@ -26,8 +26,7 @@ _AS_JSON = "kafka_redelivery.cli.command.as_json"
 class Command(TyperCommand):
     """A command that is a function of its options, or a dataclass with a field for each of them.
 
-    Of a dataclass an object is made, which is then called. What it is told wrong by an :class:`OptionError` is a usage
-    error of the option.
+    Of a dataclass it makes an object, and calls that. An :class:`OptionError` becomes a usage error of the option.
     """
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401 - as its base

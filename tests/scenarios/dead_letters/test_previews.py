@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -136,6 +137,25 @@ def test_without_a_kept_index(group: Group, caplog: pytest.LogCaptureFixture) ->
     assert dlq_json(group, "export", "--dry-run", "--key", "k3")["letters"] == 1
     assert dlq_json(group, "redrive", "--yes", "--key", "k3")["sent"] == 1
     assert not list((group.folder / "index").rglob("letters-*"))
+
+
+def test_a_kept_index_that_cannot_be_written_any_more(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk, for example: commands that have no --index go on with a temporary one, too, and remove it."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    group.prepare()
+    dead_letter(group, range(2))
+    name = f"{group.dead_letters}-0@0"
+    assert dlq_json(group, "redrive", "--yes")["sent"] == 2
+    (folder,) = (group.folder / "index").iterdir()
+    (folder / "manifest.new").mkdir()
+    assert dlq_json(group, "show", name)["state"] == "sent"
+    assert dlq_json(group, "redrive", "--yes", "--again", "--id", name)["sent"] == 1
+    assert "without an index all dead letters are read" in caplog.text
+    assert not list(temporary.glob("redelivery-index-*"))
 
 
 def test_another_folder(group: Group, tmp_path: Path) -> None:

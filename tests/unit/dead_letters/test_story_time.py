@@ -13,7 +13,7 @@ from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, 
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
-from tests.unit.dead_letters.test_damaged_origin import READY, SETTINGS, letter
+from tests.unit.dead_letters.test_listed_and_sent import READY, SETTINGS, letter
 from tests.unit.topology.redrive.test_ownership import LETTERS, log_of
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -92,7 +93,7 @@ class ListLetters(Selecting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending(Selecting):
+class Sending(Selecting, ABC):
     """A command that creates a job of the letters of a selection, and runs it."""
 
     create_topics: CreateTopics = False
@@ -100,9 +101,9 @@ class Sending(Selecting):
     yes: Yes = False
     as_json: AsJson = False
 
+    @abstractmethod
     def job_options(self, group: str, wanted: Selection) -> JobOptions:
         """Return how the job sends its letters."""
-        raise NotImplementedError
 
     def __call__(self) -> None:
         """Show what the job would do, ask, create it and run it."""

@@ -87,7 +87,7 @@ _ROW: Final = """
 
 
 class Index:
-    """An open index. Not thread-safe, except :meth:`interrupt`."""
+    """An open index. Not thread-safe."""
 
     def __init__(self, settings: LetterSource, basis: Basis, folder: IndexFolder, clock: Clock = wall_clock_ms) -> None:
         """Use :meth:`open`."""
@@ -179,6 +179,10 @@ class Index:
         """Open an index as :meth:`open_for`, bring it up to date as :meth:`refresh`, and close it on exit.
 
         If the kept one cannot be written, a temporary one takes its place.
+
+        Raises:
+            IndexUnusableError: that cannot be written either.
+            RedriveError, SerdeError, TransportError: as both.
         """
         wanted = selection or Selection()
         with ExitStack() as opened:
@@ -186,6 +190,8 @@ class Index:
             try:
                 index.refresh(progress, waiting=waiting, letters=letters)
             except IndexUnusableError as error:
+                if index._temporary is not None:  # noqa: SLF001 - of this class
+                    raise
                 _log.warning("without an index all dead letters are read: %s", error)
                 index = cls._in_temporary_folder(settings, _basis(settings, group), wall_clock_ms)
                 opened.enter_context(closing(index))

@@ -1,5 +1,6 @@
-"""A letter whose headers are damaged may name a topic that does not exist, and never blocks the others."""
+"""What a job lists and sends: a damaged letter, one of another group and a later one never block or join the others."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -8,7 +9,7 @@ import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.chunking import Chunk
-from kafka_redelivery.dead_letters.creation import preview
+from kafka_redelivery.dead_letters.creation import _listed, preview
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.run import _Sender
@@ -16,8 +17,8 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
-from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers
-from kafka_redelivery.transport.protocols import Message
+from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, HeaderList, dead_letter_headers
+from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.records import NOW, Fetched
 from tests.unit.dead_letters.index.stored import published
 from tests.unit.dead_letters.index.test_selecting import opened
@@ -61,6 +62,33 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     assert set(said.refused) == {0, 1}
     assert f"there is no topic {SETTINGS.naming().ready_topic(READY)}" in said.refused[0]
     assert "_AMQ_ORIG_MESSAGE_ID" in said.refused[1]
+
+
+def test_a_letter_of_another_group_is_refused() -> None:
+    """Whatever has listed it: it is checked again when it is sent."""
+    log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1}})])
+    ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
+    sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
+    theirs = letter(0, user=[])
+    theirs.set_headers([(name, b"audit" if name == ORIG_QUEUE else value) for name, value in theirs.headers() or []])
+    records, offsets, said = sender.make(Chunk(1, [(0, theirs), (1, letter(1, user=[]))]))
+    assert ([record.topic for record in records], offsets) == ([READY], [1])
+    assert said.refused == {0: "it is a dead letter of group 'audit'"}
+
+
+def test_letters_that_died_later_are_not_meant(tmp_path: Path) -> None:
+    """A preview that a person has seen has ends; the index may have read on since."""
+    folder = published(tmp_path / "index", cast("list[Fetched]", [letter(each, user=[]) for each in range(5)]))
+    manifest = folder.manifest()
+    assert manifest is not None
+    folder.publish(replace(manifest, slots=tuple(replace(each, position=5) for each in manifest.slots)))
+    index = opened(folder)
+    for ends, expected in (({0: 3}, 3), ({0: 5, 1: 5}, 5), ({1: 5}, 0), ({0: 9, 1: 9}, 5)):
+        below = {Partition("DLQ.orders", number): end for number, end in ends.items()}
+        found = preview(SETTINGS, index, Selection(), OPTIONS, TOPICS, NOW, below)
+        assert found.total == expected, ends
+        assert sum(map(len, _listed(index, found).values())) == expected
+    index.close()
 
 
 @pytest.mark.parametrize("options", [OPTIONS, JobOptions(group="billing", to="elsewhere")])
