@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import lacks_content, sent_again, system_of
@@ -249,9 +248,6 @@ class ForeignCopies:
         return self._counts[topic]
 
 
-AnyTargets: TypeAlias = Targets | ForeignTargets
-
-
 def refuse_group(settings: LetterSource, group: str) -> None:
     """Refuse to ask for a group of ours among another system's letters.
 
@@ -267,7 +263,7 @@ def letter_topics(settings: LetterSource) -> Collection[str]:
     return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else dead_letter_topics(settings)
 
 
-def targets_of(settings: LetterSource, options: JobOptions) -> AnyTargets:
+def targets_of(settings: LetterSource, options: JobOptions) -> Targets | ForeignTargets:
     """Return the topics that letters are sent to."""
     if isinstance(settings, OtherSystem):
         return ForeignTargets(settings, options)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.consumers.errors import IndexUnusableError, RedriveError
 from kafka_redelivery.dead_letters.index.files import Basis, IndexFolder
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.letter import Selection, letter_of
@@ -94,6 +94,13 @@ def test_a_condition_selects_what_a_selection_does(index: Index, selection: Sele
     }
     condition = index.condition(selection)
     assert {row.id for row in index.select(condition.sql, condition.parameters)} == expected
+
+
+@pytest.mark.parametrize("selection", [Selection(keys=("a\ufffd",)), Selection(headers=(("tenant", "\ufffd"),))])
+def test_what_stands_for_no_text_is_refused(index: Index, selection: Selection) -> None:
+    """A list shows it in place of bytes, and several keys may look like that: the error names another way."""
+    with pytest.raises(RedriveError, match="name such letters with --id"):
+        index.condition(selection)
 
 
 def test_a_summary_counts_by_kind(index: Index) -> None:
