@@ -80,7 +80,8 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Dead letters by reason",
-            "rejected, redeliveries_exceeded: the handler failed. undecodable: the producer. expired: too late.",
+            "rejected, redeliveries_exceeded: the handler failed. undecodable, invalid_value: the producer. "
+            "expired: too late.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_T}}}[$__rate_interval]))",
@@ -119,9 +120,11 @@ def _time() -> list[Panel]:
         ),
         graph(
             "Lateness of redeliveries",
-            "From the due time until the handler is called: the release and the wait for a free slot.",
+            "From the due time until the handler is called: the release and the wait for a free slot. Waits for a "
+            "dependency that is away count apart.",
             "s",
             *quantiles("redelivery_delivery_lateness_seconds", _G),
+            quantiles("redelivery_outage_lateness_seconds", _G)[-1]._replace(legend="99% of outages"),
             levels=Levels(1, 5),
             runbook="RedeliveryRetriesLate",
             width=8,
@@ -146,6 +149,14 @@ def _load() -> list[Panel]:
             "short",
             Query(f"sum by (instance) (redelivery_in_flight{{{_G}}})", "{{instance}}"),
             Query(f"sum by (instance) (redelivery_unacknowledged{{{_G}}})", "{{instance}} unacknowledged"),
+            width=8,
+        ),
+        graph(
+            "Partitions that wait for a dependency",
+            "By topic. Their lag starts no worker, because more workers would wait, too.",
+            "none",
+            Query(f"sum by (topic) (redelivery_outage_partitions{{{_G}}})", "{{topic}}"),
+            runbook="RedeliveryOutage",
             width=8,
         ),
         graph(
@@ -176,6 +187,14 @@ def _incidents() -> list[Panel]:
             Query(f"sum(redelivery_paused_partitions{{{_G}}}) or vector(0)"),
             levels=Levels(warning=1),
             runbook="RedeliveryPaused",
+        ),
+        figure(
+            "Dependencies away",
+            "Records that need them wait and lose no attempt. `redelivery outage` names them and says since when.",
+            "none",
+            Query(f"count(max by (dependency) (redelivery_outage{{{_G}}}) > 0) or vector(0)"),
+            levels=Levels(warning=1),
+            runbook="RedeliveryOutage",
         ),
         figure(
             "Early",

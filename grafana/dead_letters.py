@@ -94,8 +94,8 @@ def _arrivals() -> list[Panel]:
     return [
         graph(
             "New dead letters by reason",
-            "Look at the handler for rejected and redeliveries_exceeded, at the producer for undecodable, at lag for "
-            "expired. dropped: discarded by configuration, or a duplicate.",
+            "Look at the handler for rejected and redeliveries_exceeded, at the producer for undecodable and "
+            "invalid_value, at lag for expired. dropped: discarded by configuration, or a duplicate.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_L}}}[$__rate_interval]))",

@@ -144,7 +144,8 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Dead letters by reason",
-            "rejected, redeliveries_exceeded: the handler failed. undecodable: the producer. expired: too late.",
+            "rejected, redeliveries_exceeded: the handler failed. undecodable, invalid_value: the producer. "
+            "expired: too late.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_G}}}[$__rate_interval]))",

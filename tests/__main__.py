@@ -4,12 +4,15 @@ python -m tests test [AREA | PATH ...] [ARGS of pytest]
 python -m tests verify [ARGS of pytest]
 """
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.areas import AREAS, QUICK
 
@@ -18,6 +21,9 @@ _EVERYWHERE: Final = ("--crash", "--long")
 _QUICK_PROCESSES: Final = 2
 _PROCESSES: Final = 4
 """Most other tests wait for processes, so four files run concurrently on two cores."""
+_FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
+_UNSTEADY: Final = 2
+"""More failures than this are no accident of a busy machine."""
 
 
 def runs(command: str, arguments: list[str]) -> list[list[str]]:
@@ -53,10 +59,33 @@ def _run(places: Sequence[str], others: list[str]) -> list[str]:
     return [f"--numprocesses={_QUICK_PROCESSES if quick else _PROCESSES}", "--dist=loadfile", *others, *places]
 
 
+def _verify(run: list[str]) -> int:
+    """Run all other tests, and the one or two that fail once more, alone: four processes share two cores with brokers.
+
+    A test that passes only then is listed. It is to be made steady, and must not hide in the log.
+    """
+    _FAILED.unlink(missing_ok=True)
+    code = _pytest(run)
+    failed = list(json.loads(_FAILED.read_text(encoding="utf-8"))) if _FAILED.exists() else []
+    if code != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed) <= _UNSTEADY:
+        return code
+    print("\nThese tests failed and run once more, alone:", *failed, sep="\n  ", flush=True)
+    code = _pytest(["--numprocesses=0", *failed])
+    if code == pytest.ExitCode.OK:
+        print("UNSTEADY, passed only alone:", *failed, sep="\n  ", flush=True)
+    return code
+
+
+def _pytest(arguments: list[str]) -> int:
+    return subprocess.run(["pytest", *arguments], check=False).returncode  # noqa: S603, S607 - of this environment
+
+
 if __name__ == "__main__":
     os.chdir(_ROOT)
     *first, last = runs(sys.argv[1], sys.argv[2:])
     for each in first:
-        if code := subprocess.run(["pytest", *each], check=False).returncode:  # noqa: S607 - of this environment
+        if code := _pytest(each):
             sys.exit(code)
-    os.execvp("pytest", ["pytest", *last])  # noqa: S606, S607 - as above
+    if first:
+        sys.exit(_verify(last))
+    os.execvp("pytest", ["pytest", *last])  # noqa: S606, S607 - of this environment

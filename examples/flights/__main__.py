@@ -21,6 +21,7 @@ from examples.flights import data
 from examples.flights.engine import Engine
 from examples.flights.errors import DemoError, DirectoryInUseError
 from examples.flights.layout import layout
+from examples.flights.outage import USUAL_S
 from examples.flights.report import show
 from examples.flights.run import DemoEnvironment, run
 from examples.flights.scenario import MISSING_MAKER, scenario
@@ -32,11 +33,16 @@ _FAILED: Final = 1
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _TERMINATED: Final = 128 + signal.SIGTERM
 _LARGEST_PORT: Final = 65_535
+_LONGEST_OUTAGE_S: Final = 150
+"""A playback in which no record ends for three minutes ends."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns the exit code: 0 if every record is accounted for."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.outage is not None and options.engine is not Engine.WORKERS:
+        parser.error("argument --outage: a worker is killed and one is added, so the engine has to be workers")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     console = Console(stderr=True, emoji=False, markup=False)
     try:
@@ -64,7 +70,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
             starting.stop()
             console.print(f"Kafka is ready at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
-            report = run(given, names, DemoEnvironment(broker, directory, console, options.engine))
+            environment = DemoEnvironment(broker, directory, console, options.engine, options.outage)
+            report = run(given, names, environment)
         show(report, Console(emoji=False, markup=False))
         if options.json:
             print(json.dumps(report.document()))
@@ -121,6 +128,15 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"the planes of {MISSING_MAKER} are missing until their flights are dead letters, which are sent again",
     )
+    parser.add_argument(
+        "--outage",
+        type=_seconds,
+        nargs="?",
+        const=USUAL_S,
+        metavar="SECONDS",
+        help="the handler asks a book of flights, which is away in mid-run for so many seconds (default: "
+        f"{USUAL_S:g}); meanwhile a worker is killed and one is added",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs in DIR")
     parser.add_argument("--port", type=_port, help="port of Kafka on 127.0.0.1 (default: a free port)")
@@ -133,6 +149,13 @@ def _days(text: str) -> int:
     if not 1 <= days <= data.YEAR:
         raise argparse.ArgumentTypeError(f"must be from 1 to {data.YEAR}")
     return days
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 1 <= seconds <= _LONGEST_OUTAGE_S:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_LONGEST_OUTAGE_S}")
+    return seconds
 
 
 def _port(text: str) -> int:

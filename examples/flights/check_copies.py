@@ -13,8 +13,7 @@ from examples.flights.truth import Ending, Expected
 from examples.flights.wire import FLIGHTS
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, read_due, read_lineage
-from kafka_redelivery.topology.wire.redrive_mark import parse_mark
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, parse_mark, read_due, read_lineage
 from kafka_redelivery.transport.protocols import Message
 
 Wait = tuple[Position, int, int]

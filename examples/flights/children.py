@@ -103,6 +103,11 @@ class Child:
         self.restarts += 1
         self._start()
 
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+
     def ask_to_stop(self) -> None:
         """Send SIGTERM."""
         if self._process is None:

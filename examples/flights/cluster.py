@@ -11,7 +11,7 @@ from typing import Final
 from examples.flights.roles import Role, broker, with_settings
 from examples.flights.wire import HERE
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR
-from kafka_redelivery.pipeline.spark.java import find_spark_java
+from kafka_redelivery.pipeline.spark.session import find_spark_java
 
 WORKERS: Final = 2
 """Each has one core, so the query has one executor on each."""

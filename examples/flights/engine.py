@@ -68,9 +68,9 @@ class Engine(StrEnum):
         """Check that the engine can run here, before anything is started.
 
         Raises:
-            pipeline.errors.SparkUnavailableError: there is no Java for Spark.
+            pipeline.errors.PipelineRefusedError: there is no Java for Spark.
         """
         if self is not Engine.WORKERS:
-            from kafka_redelivery.pipeline.spark.java import find_spark_java  # noqa: PLC0415 - without Spark nothing of it is needed
+            from kafka_redelivery.pipeline.spark.session import find_spark_java  # noqa: PLC0415 - without Spark nothing of it is needed
 
             find_spark_java()

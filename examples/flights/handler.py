@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from kafka_redelivery import Context, Record, Reject
+from kafka_redelivery import Context, Record, Reject, Unavailable
 from kafka_redelivery.serdes.build import SerdeSettings, build_codec
 from kafka_redelivery.serdes.errors import DecodeError
 
@@ -21,6 +23,7 @@ _PLANE_SCHEMA: Final = Path(__file__).parent / "schemas" / "plane.avsc"
 _POLL_S: Final = 0.2
 _PAUSE_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
+_BOOK_TIMEOUT_S: Final = 5.0
 
 
 class UnknownPlaneError(Exception):
@@ -65,6 +68,8 @@ class SeatMiles:
 
     def __init__(self) -> None:
         self._planes = PlanesTable(os.environ.get("FLIGHTS_BROKER", "localhost:9092"))
+        address = os.environ.get("FLIGHTS_BOOK")
+        self._book = None if address is None else BookOfFlights(address)
 
     def __enter__(self) -> Self:
         self._planes.start()
@@ -72,10 +77,48 @@ class SeatMiles:
 
     def __exit__(self, *_: object) -> None:
         self._planes.stop()
+        if self._book is not None:
+            self._book.close()
 
     def __call__(self, record: Record, context: Context) -> None:
         """Handle one flight with the planes known now."""
+        if self._book is not None:
+            self._book.look_up(record.value)
         handle(record, context, self._planes.seats_of)
+
+
+class BookOfFlights:
+    """A service that knows all flights. Each thread asks it over a connection of its own, which stays open."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._local = threading.local()
+        self._connections: list[HTTPConnection] = []
+
+    def look_up(self, flight: Mapping[str, Any]) -> None:
+        """Look a flight up.
+
+        Raises:
+            Unavailable: the service is away. No attempt is counted, and the source waits.
+        """
+        connection: HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = HTTPConnection(self._address, timeout=_BOOK_TIMEOUT_S)
+            self._connections.append(connection)
+        try:
+            connection.request("GET", f"/{flight['carrier']}/{flight['flight']}")
+            answer = connection.getresponse()
+            answer.read()
+        except (OSError, HTTPException) as error:
+            connection.close()  # the next call opens it again
+            raise Unavailable("book", f"{type(error).__name__}: {error}") from error
+        if answer.status != HTTPStatus.OK:
+            raise Unavailable("book", f"the book of flights answers {answer.status}")
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
 
 
 class PlanesTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from examples.flights.check import Findings
 from examples.flights.engine import Engine
+from examples.flights.outage import Cost
 from examples.flights.truth import Ending, Expected
 
 
@@ -31,6 +32,8 @@ class Report:
     """By phase."""
 
     engine: Engine = Engine.WORKERS
+    outage: Cost | None = None
+    """What the outage of the book has cost, if there was one."""
 
     @property
     def conserved(self) -> bool:
@@ -64,11 +67,13 @@ class Report:
             "restarts": dict(self.restarts),
             "seconds": round(sum(self.seconds.values()), 1),
             "phases": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
-        } | (
-            {"redrive": {what.replace(" ", "_"): found for what, _, _, found in self.sent_again()}}
-            if self.sent_again()
-            else {}
-        )
+        } | self._more()
+
+    def _more(self) -> dict[str, Any]:
+        """What the object has only with ``--redrive`` and ``--outage``."""
+        again = {what.replace(" ", "_"): found for what, _, _, found in self.sent_again()}
+        more = {"redrive": again} if again else {}
+        return more if self.outage is None else more | {"outage": asdict(self.outage)}
 
     def sent_again(self) -> list[tuple[str, str, int, int]]:
         """What became of the dead letters that were sent again, as rows: what, why, expected number, found number."""
@@ -102,14 +107,23 @@ def show(report: Report, console: Console) -> None:
         table.add_section()
         _add_rows(table, again)
         table.add_section()
+    if (cost := report.outage) is not None:
+        table.add_section()
+        _add_rows(table, [("dead-lettered", "the book was away", 0, cost.dead)])
+        _add_rows(table, [("attempts spent", "the book was away", 0, cost.attempts)])
+        few, calls = cost.calls <= cost.most_calls, f"in the {cost.away_s:g} s in which it was away"
+        table.add_row("calls of the book", calls, f"≤ {cost.most_calls}", str(cost.calls), _mark(few))
+        table.add_row("full speed", "after its return", "", f"{cost.full_s:g} s", "")
+        table.add_section()
     miles = sum(each.seat_miles or 0 for each in report.expected)
     _add_rows(table, [("seat-miles", "sum of the outputs", miles, report.findings.seat_miles)])
     console.print(table)
     late = document["lateness_ms"]
     if late["count"]:
+        waited = "" if report.outage is None else "; some of them waited for the book"
         console.print(
             f"{late['count']:,} redeliveries, handed out after they were due: p50 {late['p50']} ms, "
-            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}{report.engine.note}",
+            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}{report.engine.note}{waited}",
             soft_wrap=True,
         )
     killed = ", ".join(f"{role} {times} times" for role, times in report.restarts.items() if times)

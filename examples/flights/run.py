@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +15,12 @@ from examples.flights.engine import Engine
 from examples.flights.errors import BrokerEndedError
 from examples.flights.feed import send_planes
 from examples.flights.layout import Layout
+from examples.flights.outage import Outage
 from examples.flights.playback import Stopwatch, playback
 from examples.flights.report import Report
+from examples.flights.roles import Role, broker, redelivery
 from examples.flights.scenario import Scenario
-from examples.flights.topics import Sender, create_topics
+from examples.flights.topics import Sender, create_topics, read_all
 from examples.flights.wire import FLIGHTS, PLANES, SEAT_MILES
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
@@ -39,6 +41,9 @@ class DemoEnvironment:
     engine: Engine = Engine.WORKERS
     """What runs the handler."""
 
+    outage_s: float | None = None
+    """How long the book of flights is away in mid-run; ``None`` = the handler asks no book."""
+
 
 def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report:
     """Send all records, run the group's processes until each record has ended, and check.
@@ -47,7 +52,7 @@ def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report
         DemoError: the demo cannot finish.
     """
     servers = environment.broker.bootstrap_servers
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     create_topics(servers, {FLIGHTS: PARTITIONS, PLANES: 1, SEAT_MILES: PARTITIONS})
     command(("topology", "apply"), servers, environment.directory / "topology.log")
     sender = Sender(servers)
@@ -55,15 +60,27 @@ def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report
     later = given.missing | given.awaited.keys()
     send_planes(sender, (plane for tail, plane in given.planes.items() if tail not in later))
     sender.flush()
-    watch.lap("topics")
+    stopwatch.lap("topics")
     with ExitStack() as stack:
         all_flights = stack.enter_context(playback(servers, given, layout, sender, environment.engine))
         roles = environment.engine.roles(environment.directory, servers)
         cluster = [stack.enter_context(Child(role, environment.directory)) for role in roles.cluster]
-        children = [stack.enter_context(Child(role, environment.directory)) for role in roles.group]
-        all_flights.work(environment.console, lambda: _watch(environment.broker, [*cluster, *children]))
+        children: list[Child] = []
+        outage = None
+        if environment.outage_s is not None:
+            outage = _outage(environment.outage_s, environment, len(given.records), children, stack)
+            worker, scheduler = roles.group
+            roles = roles._replace(group=[_asking(worker, outage), scheduler])
+        children += [stack.enter_context(Child(role, environment.directory)) for role in roles.group]
+
+        def watch() -> None:
+            _watch(environment.broker, [*cluster, *children])
+            if outage is not None:
+                outage.step(len(all_flights.ledger.ended))
+
+        all_flights.work(environment.console, watch)
         sender.flush()
-        watch.lap("work")
+        stopwatch.lap("work")
         job = None
         if given.missing:
             redrive.list_letters(servers, environment.directory, environment.console)
@@ -71,18 +88,43 @@ def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report
             send_planes(sender, (given.planes[tail] for tail in given.missing))
             sender.flush()
             redrive.send_again(servers, environment.directory, environment.console)
-            all_flights.work_again(environment.console, lambda: _watch(environment.broker, [*cluster, *children]))
+            all_flights.work_again(environment.console, watch)
             job = redrive.job(servers, environment.directory)
-            watch.lap("redrive")
+            stopwatch.lap("redrive")
         for child in children:
             child.ask_to_stop()
         for child in children:
             child.stop()
-        watch.lap("stop")
+        stopwatch.lap("stop")
         with environment.console.status("checking every record against the CSV files"):
-            report = all_flights.report({child.role: child.restarts for child in children}, watch.seconds, job)
-        watch.lap("check")
+            report = all_flights.report({child.role: child.restarts for child in children}, stopwatch.seconds, job)
+            if outage is not None:
+                copies = read_all(servers, [layout.dead_letters, *layout.tiers])
+                report = replace(report, outage=outage.cost(copies))
+        stopwatch.lap("check")
     return report
+
+
+def _outage(
+    seconds: float, environment: DemoEnvironment, flights: int, children: list[Child], stack: ExitStack
+) -> Outage:
+    """Start the book of flights; its outage kills the first of the children, and adds one to them."""
+
+    def kill() -> None:
+        children[0].kill()
+
+    def add() -> None:
+        role = Role("worker-2", redelivery(("worker",), "instance=2"), broker(environment.broker.bootstrap_servers))
+        children.append(stack.enter_context(Child(_asking(role, outage), environment.directory)))
+
+    outage = Outage(seconds, flights, kill=kill, add=add, say=environment.console.print)
+    stack.enter_context(outage.book)
+    return outage
+
+
+def _asking(role: Role, outage: Outage) -> Role:
+    """Return a worker that asks the book."""
+    return replace(role, environment={**role.environment, **outage.book.variables})
 
 
 def _watch(broker: EmbeddedKafka, children: list[Child]) -> None:

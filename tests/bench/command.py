@@ -31,6 +31,13 @@ def bench(
     partitions: Annotated[int, typer.Option(min=1, help="partitions of the source")] = 8,
     max_partitions: Annotated[int | None, typer.Option(min=1, help="of tiers and ready topics")] = None,
     slots: Annotated[int, typer.Option(min=1, help="slots of the worker")] = 1,
+    batch: Annotated[
+        int, typer.Option(min=0, help="W0: alternating with runs of a handler of batches of so many records")
+    ] = 0,
+    dependency: Annotated[
+        bool,
+        typer.Option("--dependency", help="W0: alternating with runs whose source declares a dependency, which is up"),
+    ] = False,
     output: Annotated[bool, typer.Option("--output", help="W0: one output record each")] = False,
     persist_counts: Annotated[
         bool, typer.Option("--persist-counts", help="with handler.persistDeliveryCountBeforeDelivery")
@@ -63,6 +70,8 @@ def bench(
         partitions=partitions,
         max_partitions=max_partitions,
         slots=slots,
+        batch=batch,
+        dependency=dependency,
         output=output,
         persist_counts=persist_counts,
         journal=journal,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from kafka_redelivery import Context, Record, Redeliver, Reject
+from kafka_redelivery import Batch, Context, Record, Redeliver, Reject
 from tests.bench.tally import NUMBER_DIGITS, Tally
 
 PARAMETERS = "BENCH_PARAMETERS"
@@ -46,6 +46,23 @@ class Passes(Measured):
     def __call__(self, record: Record) -> None:
         """Count the record."""
         self.tally.note(record.value)
+
+
+class PassesBatches(Measured):
+    """Always succeeds, and does nothing with the records of a batch."""
+
+    def __call__(self, batch: Batch) -> None:
+        """Count the records."""
+        self.tally.note_batch(len(batch))
+
+
+class LooksAtBatches(Measured):
+    """Always succeeds, and looks at each record of a batch."""
+
+    def __call__(self, batch: Batch) -> None:
+        """Count each record."""
+        for record in batch:
+            self.tally.note(record.value)
 
 
 class Emits(Measured):

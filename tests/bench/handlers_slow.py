@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from kafka_redelivery import Record
-from tests.bench.handlers import Measured
+from kafka_redelivery import Context, Record
+from tests.bench.handlers import FailsOnce, Measured
 
 
 class Sleeps(Measured):
@@ -15,6 +15,15 @@ class Sleeps(Measured):
         self.tally.begin()
         time.sleep(self.parameters["sleep_s"])
         self.tally.note(record.value)
+
+
+class SleepsAndFailsOnce(FailsOnce):
+    """Waits in a thread at each delivery, then does what its base class does."""
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Wait for ``sleep_s`` seconds."""
+        time.sleep(self.parameters["sleep_s"])
+        super().__call__(record, context)
 
 
 class SleepsAsync(Measured):

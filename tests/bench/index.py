@@ -12,12 +12,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_redelivery.dead_letters.creation import append_jobs
 from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import By
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.run import JobRun
-from kafka_redelivery.dead_letters.summary_columns import By
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -128,8 +127,8 @@ def set_aside(team: Team, n: int, options: Options) -> None:
         selection={},
         slices=slices,
     )
-    append_jobs(team.settings, ledger, name, list(job_records(spec, dict.fromkeys(slices, letters))))
-    assert JobRun(team.settings, ledger, name, Event(), no_progress).run()
+    ledger.append(name, job_records(spec, dict.fromkeys(slices, letters)))
+    assert OpenJob(team.settings, ledger, name).run(Event(), no_progress)
 
 
 def _command_s(team: Team, what: str, folder: str, n: int) -> float:

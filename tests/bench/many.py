@@ -150,7 +150,7 @@ def _result(bed: Bed, options: Options, size: _Size, others: int) -> Result:
 def _observe(group: _Group, options: Options, size: _Size, topics: Sequence[str], n: int) -> dict[str, Any]:
     """Start the processes, let one join and leave, and return what was measured meanwhile."""
     bed, team, found = group.bed, group.team, dict[str, Any]()
-    kept = min(size.partitions, options.max_partitions or size.partitions)
+    kept = options.with_changes(partitions=size.partitions).ready_partitions
     partitions = size.sources * (size.partitions + kept)
     bed.report_progress("start")
     began_s = time.monotonic()

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -15,6 +17,8 @@ class Options:
     partitions: int = 8
     max_partitions: int | None = None
     slots: int = 1
+    batch: int = 0
+    dependency: bool = False
     output: bool = False
     persist_counts: bool = False
     journal: bool = False
@@ -31,7 +35,7 @@ class Options:
     @property
     def ready_partitions(self) -> int:
         """Partitions of the ready topic."""
-        return self.partitions if self.max_partitions is None else min(self.partitions, self.max_partitions)
+        return min(self.partitions, DEFAULT_WIDTH if self.max_partitions is None else self.max_partitions)
 
     def with_changes(self, **changes: object) -> "Options":
         """Return a copy with these changes."""

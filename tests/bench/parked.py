@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from confluent_kafka import Producer
 
-from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
+from kafka_redelivery.consumers.routes import TierPlacement
 from kafka_redelivery.topology.policy.decision import Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import retry_headers

@@ -14,9 +14,9 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_redelivery.dead_letters.creation import create
+from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -144,9 +144,9 @@ def send(servers: str, file: str, rate: float | None) -> dict[str, Any]:  # noqa
     with previewed(settings, options) as (index, chosen):
         chosen_s = time.monotonic()
         ledger = Ledger(settings)
-        job = create(settings, ledger, index, chosen)
+        job = create(ledger, index, chosen)
     created_s, cpu_s = time.monotonic(), time.process_time()
-    assert JobRun(settings, ledger, job.id, Event(), no_progress).run()
+    assert OpenJob(settings, ledger, job.id).run(Event(), no_progress)
     return {
         "preview_s": chosen_s - began_s,
         "create_s": created_s - chosen_s,

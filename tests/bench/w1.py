@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests.bench.bed import Bed
 from tests.bench.handlers import lateness_ms
-from tests.bench.limit import fastest_txcopy
+from tests.bench.limit import OWN_BATCH, fastest_txcopy
 from tests.bench.options import Options
 from tests.bench.pair import Pair
 from tests.bench.result import Baseline, Lateness, Result
@@ -14,7 +14,8 @@ DELAY_MS = 1000
 HOPS = 2
 """Hops of a record that fails once: into the tier, and into the ready topic."""
 
-_LATE_DUPLICATES_S = 1.0
+POLICY = {"redeliveryPolicy": {"initialRedeliveryDelay": DELAY_MS, "redeliveryDelay": DELAY_MS}}
+LATE_DUPLICATES_S = 1.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
@@ -22,14 +23,14 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     n = options.n or 100_000
     source = bed.fed(n, options)
     name, limit = fastest_txcopy(bed, n, source, options)
+    bare = {"floor": _floor(bed, n, source, options)} if options.fail_ratio == 1.0 else {}
     bed.report_progress("worker and scheduler")
     parameters = {"n": n, "fail_ratio": options.fail_ratio, "delay_ms": DELAY_MS}
-    policy = {"redeliveryPolicy": {"initialRedeliveryDelay": DELAY_MS, "redeliveryDelay": DELAY_MS}}
-    with bed.team(source, "FailsOnce", options, parameters=parameters, policyEntry=policy) as team:
+    with bed.team(source, "FailsOnce", options, parameters=parameters, policyEntry=POLICY) as team:
         pair = Pair(team, options)
         team.until_reached()
         spent = pair.spent()
-        time.sleep(_LATE_DUPLICATES_S)
+        time.sleep(LATE_DUPLICATES_S)
         team.stop()
         report, late = team.report(), lateness_ms(team.folder)
     seconds = report["last_s"] - report["first_s"]
@@ -49,5 +50,24 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         rss_scheduler_mb=spent.scheduler.rss_peak_mb,
         cpu_us_per_record=cpu["all"],
         seconds=round(seconds, 3),
-        details={"hops_per_s": round(hops / seconds), "cpu_us": cpu},
+        details={"hops_per_s": round(hops / seconds), "cpu_us": cpu, **bare},
     )
+
+
+def _floor(bed: Bed, n: int, source: str, options: Options) -> dict[str, float]:
+    """Make the same reads and transactional writes, with headers, in two bare processes.
+
+    Returns:
+        records/s, and CPU microseconds per record of worker, scheduler and broker.
+    """
+    bed.report_progress("the floor: reads and writes alone")
+    tier, ready = (bed.topic(f"floor-{what}", options.partitions) for what in ("tier", "ready"))
+    broker_s = bed.broker().cpu_s
+    scheduler = bed.start("bare:forward", source=tier, target=ready, n=n, batch=OWN_BATCH)
+    try:
+        worker = bed.act("bare:fail_once", source=source, tier=tier, ready=ready, n=n, batch=OWN_BATCH)
+        broker_us = (bed.broker().cpu_s - broker_s) * 1e6 / n
+        cpu = {"worker": worker["cpu_us"], "scheduler": scheduler.result()["cpu_us"], "broker": broker_us}
+    finally:
+        scheduler.end()
+    return {"records_per_s": round(worker["records_per_s"]), **{part: round(us, 1) for part, us in cpu.items()}}

@@ -14,6 +14,7 @@ from tests.bench import (
     release,
     spark,
     tiers,
+    typed,
     w0,
     w1,
     w2,
@@ -43,6 +44,7 @@ class Workload(StrEnum):
     SPARK = "spark"
     WIDE = "wide"
     MANY = "many"
+    TYPED = "typed"
 
 
 RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
@@ -61,4 +63,5 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.SPARK: spark.run,
     Workload.WIDE: wide.run,
     Workload.MANY: many.run,
+    Workload.TYPED: typed.run,
 }

@@ -65,7 +65,7 @@ def _make(client: DockerClient, tag: str, included: str) -> None:
     if program is None or os.geteuid() != 0:
         raise ImageMissingError(
             "no base image: debootstrap must be installed and run by root (`./dev doctor --install`). If a registry is "
-            "reachable, set TEST_KAFKA_IMAGE=apache/kafka:4.3.1 and TEST_BASE_IMAGE=python:3.13-slim; "
+            "reachable, set TEST_KAFKA_IMAGE=apache/kafka:4.4.0 and TEST_BASE_IMAGE=python:3.13-slim; "
             "`./dev test --no-containers` skips these tests"
         )
     with tempfile.TemporaryDirectory(prefix="redelivery-base-") as folder:

@@ -16,7 +16,7 @@ from tests.containers.base_image import base_image
 from tests.containers.context import Context, built
 
 CHOSEN: Final = "TEST_KAFKA_IMAGE"
-"""The environment variable that names the image to test on, such as ``apache/kafka:4.3.1``."""
+"""The environment variable that names the image to test on, such as ``apache/kafka:4.4.0``."""
 
 ROOT: Final = Path(__file__).parents[2]
 _RECIPE: Final = Path(__file__).parent / "kafka"
@@ -28,7 +28,7 @@ def kafka_image(client: DockerClient) -> str:
 
     Raises:
         ImageMissingError: there is no base image.
-        JarUnavailableError, JarMismatchError: a jar cannot be downloaded.
+        TransportError: a jar cannot be downloaded.
     """
     chosen = os.environ.get(CHOSEN)
     if chosen:

@@ -41,7 +41,7 @@ def spark_image(client: DockerClient) -> str:
     Raises:
         ImageMissingError: there is no base image.
         subprocess.CalledProcessError: a package cannot be downloaded.
-        JarUnavailableError, JarMismatchError: a jar cannot be downloaded.
+        TransportError: a jar cannot be downloaded.
     """
     chosen = os.environ.get(CHOSEN_BASE)
     if chosen:

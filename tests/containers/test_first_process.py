@@ -17,8 +17,8 @@ import json, os, sys, time
 from pathlib import Path
 
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.topology.config.loading import load_settings
 
 def processes():
@@ -31,7 +31,7 @@ def processes():
 worker = os.fork()
 if not worker:
     config = HandlerConfig(load_settings(sys.argv[1]), Path(), tuple(sys.path), 30, TEXT)
-    handler = HandlerProcess(config)
+    handler = Handling(config)
     os._exit(0)  # as Spark's Python workers leave
 os.waitpid(worker, 0)
 ours = {1, os.getpid()}

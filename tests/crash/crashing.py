@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psutil
 
-from kafka_redelivery.consumers.writes.tier_placement import MAX_PARTITIONS
+from kafka_redelivery.consumers.routes import MAX_PARTITIONS
 from tests.crash.load import BY_HANDLER, SCRIPTS, SHORT_SESSION, expected, settings
 from tests.crash.points import EAGER, KillPoint
 from tests.crash.program import PROGRAM
@@ -158,6 +158,10 @@ class _Scene:
                 "persistDeliveryCountBeforeDelivery": True,
                 "nonBlockingRedelivery": False,
             }
+        if point.batch:
+            handler = sections.get("handler", {"slots": 2}) | ({"ordering": "key"} if point.noting else {})
+            batch = {"callable": "tests.scenarios.handlers:scripted_batch", "batch": {"records": 5, "wait": "20ms"}}
+            sections["handler"] = handler | batch
         if full:
             sections["limits"] = {"batch": 5, "bufferRecords": 6}
         group.prepare(

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-import kafka_redelivery.consumers.writes.abort_deadline
-import kafka_redelivery.consumers.writes.write_limits
+import kafka_redelivery.consumers.writes.engine
 import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.outage
 import kafka_redelivery.transport.clients.reader
@@ -18,9 +17,9 @@ PROGRAM: Final = ("-m", "tests.crash.hasty")
 def shorten() -> None:
     """Shorten the time-outs of calls and of retries, and look at the topics often."""
     kafka_redelivery.transport.clients.topic_watch._INTERVAL_S = 2.0
-    kafka_redelivery.consumers.writes.abort_deadline.GIVE_UP_AFTER_S = 6.0
+    kafka_redelivery.consumers.writes.engine.GIVE_UP_AFTER_S = 6.0
     kafka_redelivery.transport.clients.auto_writer._CALL_TIMEOUT_S = 3.0
-    kafka_redelivery.consumers.writes.write_limits._FAST_S = 0.5
+    kafka_redelivery.consumers.writes.engine._FAST_S = 0.5
     kafka_redelivery.transport.clients.outage.RETRY_TIMEOUT_S = 4.0
     kafka_redelivery.transport.clients.reader._CALL_TIMEOUT_S = 3.0
     kafka_redelivery.transport.clients.writer._CALL_TIMEOUT_S = 3.0

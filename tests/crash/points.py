@@ -73,6 +73,9 @@ class KillPoint:
     noting: bool = False
     """Whether attempts are committed before delivery and redelivery blocks, which adds metadata to each commit."""
 
+    batch: bool = False
+    """Whether the handler takes batches, with ``noting`` of one record for each key."""
+
     wide: bool = False
     """Whether the source has so many partitions that their retries share few partitions of a tier."""
 
@@ -91,6 +94,7 @@ class KillPoint:
         words += [word for word in (self.flow, self.mode) if word not in {"plain", "transacted"}]
         words += ["eager"] if self.strategy == EAGER else []
         words += ["noting"] if self.noting else []
+        words += ["batch"] if self.batch else []
         words += ["wide"] if self.wide else []
         return "-".join(words)
 
@@ -180,6 +184,18 @@ _NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("lost", 1, "stalled"),
     ("close", 1, "stopped"),
 )
+_BATCH: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("handle", 2, "plain"),
+    ("handle", 6, "plain"),
+    ("offsets", 3, "plain"),
+    ("commit", 3, "plain"),
+    ("fetch", 4, "plain"),
+    ("commit", 4, "aborted"),
+    ("seek", 1, "refused"),
+    ("revoked", 1, "joined"),
+    ("lost", 1, "stalled"),
+    ("slots", 1, "stopped"),
+)
 _WIDE: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("offsets", 3, "plain"),
     ("commit", 3, "plain"),
@@ -207,6 +223,12 @@ POINTS: Final[tuple[KillPoint, ...]] = (
         for when in BOTH
     ),
     *(KillPoint("worker", step, when, n, flow, noting=True) for step, n, flow in _NOTING for when in BOTH),
+    *(
+        KillPoint("worker", step, when, n, flow, noting=noting, batch=True)
+        for noting in (False, True)
+        for step, n, flow in _BATCH
+        for when in BOTH
+    ),
     *(KillPoint(role, step, when, n, flow, wide=True) for role in ROLES for step, n, flow in _WIDE for when in BOTH),
 )
 

@@ -31,15 +31,16 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 import kafka_redelivery.consumers.flow.fetcher
+import kafka_redelivery.consumers.flow.outages
+import kafka_redelivery.consumers.flow.probe
 import kafka_redelivery.consumers.flow.session
 import kafka_redelivery.consumers.handlers.processor
 import kafka_redelivery.consumers.handlers.slots
 import kafka_redelivery.consumers.scheduler.assigned_tiers
-import kafka_redelivery.consumers.writes.committer
+import kafka_redelivery.consumers.writes.engine
 import kafka_redelivery.transport.admin.control_topic
-import kafka_redelivery.transport.admin.record_deletion
+import kafka_redelivery.transport.admin.partition_offsets
 import kafka_redelivery.transport.clients.auto_writer
-import kafka_redelivery.transport.clients.enduring_reader
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
 import kafka_redelivery.transport.clients.topic_watch
@@ -146,20 +147,23 @@ def trapped(trap: Trap) -> None:
         )
         | {"trap": trap},
     )
-    for module in (kafka_redelivery.transport.clients.reader, kafka_redelivery.transport.clients.enduring_reader):
-        module.open_consumer = opens(consumer)  # type: ignore[attr-defined]
+    kafka_redelivery.transport.clients.reader.open_consumer = opens(consumer)  # type: ignore[attr-defined]
     kafka_redelivery.transport.clients.writer.TransactionalWriter._write = _noting_records(  # type: ignore[method-assign]
         kafka_redelivery.transport.clients.writer.TransactionalWriter._write
     )
     for owner, method, step in (
         (kafka_redelivery.consumers.handlers.processor.Processor, "run", "handle"),
-        (kafka_redelivery.consumers.writes.committer.Committer, "settle", "settle"),
+        (kafka_redelivery.consumers.writes.engine.WriteEngine, "_settle", "settle"),
         (kafka_redelivery.consumers.flow.session.Session, "acknowledge", "acknowledge"),
         (kafka_redelivery.consumers.flow.session.Session, "recover", "recover"),
         (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
-        (kafka_redelivery.transport.admin.record_deletion.RecordDeleter, "delete_before", "remove"),
+        (kafka_redelivery.transport.admin.partition_offsets.RecordDeleter, "delete_before", "remove"),
         (kafka_redelivery.transport.clients.topic_watch.TopicWatch, "look", "look"),
         (kafka_redelivery.consumers.flow.fetcher.Fetcher, "restart", "restart"),
+        (kafka_redelivery.consumers.flow.outages.Outages, "met", "met"),
+        (kafka_redelivery.consumers.flow.outages.Outages, "_answered", "answered"),
+        (kafka_redelivery.consumers.flow.probe.Probe, "ask", "ask"),
+        (kafka_redelivery.consumers.flow.probe.Probe, "_call", "call probe"),
         (kafka_redelivery.consumers.scheduler.assigned_tiers.AssignedTiers, "restart", "restart"),
         (kafka_redelivery.transport.admin.control_topic.ControlTopic, "note_first_offset", "note"),
         (kafka_redelivery.transport.admin.control_topic.ControlTopic, "save", "save"),
@@ -169,6 +173,38 @@ def trapped(trap: Trap) -> None:
         (kafka_redelivery.transport.clients.auto_writer.AutoWriter, "close", "close"),
     ):
         setattr(owner, method, trap.around(step, getattr(owner, method)))
+    trap_outages(trap, kafka_redelivery.consumers.flow.outages.Outages)
+
+
+def trap_outages(trap: Trap, outages: Any) -> None:  # noqa: ANN401 - its methods are replaced
+    """Count each turn of the polling thread in a phase of an outage, by its name, and each record that is published.
+
+    ``met`` is a call that finds a dependency away; ``answered`` is what shows that it is back. ``half open`` is counted
+    directly before a record is tried, since a pause may end within a turn.
+    """
+    turn, publish, limit = outages.turn, outages._publish, outages.limit
+
+    @wraps(turn)
+    def turned(self: Any) -> None:  # noqa: ANN401 - as above
+        turn(self)
+        for each in self._dependencies.values():
+            trap.hit(each.outage.phase(self.clock_s(), each.full).value, "after")
+
+    @wraps(publish)
+    def published(self: Any, each: Any, state: Any) -> None:  # noqa: ANN401 - as above
+        trap.hit(f"publish {state.value}", "before")
+        publish(self, each, state)
+        trap.hit(f"publish {state.value}", "after")
+
+    @wraps(limit)
+    def limited(self: Any, name: str) -> int | None:  # noqa: ANN401 - as above
+        found: int | None = limit(self, name)
+        each = self._dependencies[name]
+        if found and each.outage.phase(self.clock_s(), each.full).value == "half open":
+            trap.hit("half open", "before")
+        return found
+
+    outages.turn, outages._publish, outages.limit = turned, published, limited
 
 
 def _noting_records(write: Callable[..., Any]) -> Callable[..., Any]:

@@ -244,6 +244,30 @@ def test_commits_that_keep_failing(own_group: Group, tmp_path: Path, monkeypatch
     _assert_in_order(group)
 
 
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_an_outage_of_half_a_minute_removes_no_member(own_kafka: EmbeddedKafka, own_group: Group) -> None:
+    """With the settings that a user has, who changes none of them. A scheduler has a poll interval of one minute.
+
+    The broker is not started anew, which could take the rest of the session time-out of 45 s.
+    """
+    group = own_group
+    group.prepare(**settings(kafka=_DEFAULTS))
+    group.send(_scripts(_NUMBER))
+    pair = _Pair(group, instance=None, program=COMMAND, stalled_after="2m")
+    until(lambda: all(text.startswith("ready\n") for text in pair.ready()), "both are ready", within_s=_LONG_S)
+    before = [_rebalances(port) for port in pair.ports]
+    _outage(own_kafka, pair, "paused", 30.0, waiting_within_s=30.0)
+    # A client that asked in the meantime may never get the answer that it waits for.
+    group.cluster = Cluster(own_kafka.bootstrap_servers)
+    _settle(group, _NUMBER)
+    assert [_rebalances(port) for port in pair.ports] == before
+
+
+def _rebalances(port: int) -> list[str]:
+    return [line for line in _get(port, "/metrics")[1].splitlines() if line.startswith("redelivery_rebalances_total")]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(2700)
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from deploy.validate import HERE, compose_faults, manifest_faults, with_defaults
-from kafka_redelivery.cli.views.acls import AclUser, default_principal, strimzi_users
+from kafka_redelivery.cli.views.acls import AclUser, strimzi_users
 from kafka_redelivery.topology.cluster.acls import AclRole, rights
+from kafka_redelivery.topology.cluster.kafka_rights import default_principal
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.metric_catalogue import LAG
@@ -94,7 +95,7 @@ def test_kustomize_includes_every_file() -> None:
     assert all((FOLDER / file).is_file() for file in files)
     text = (FOLDER / "config" / "redelivery.yaml").read_text()
     settings = load_settings(text.replace("kafka:\n", "kafka:\n  bootstrap.servers: kafka:9092\n", 1))
-    assert settings.handler is not None
+    assert settings.handlers
 
 
 def test_grace_periods_are_longer_than_a_shutdown() -> None:

@@ -53,9 +53,13 @@ class Letters:
     mapping: tuple[str, ...] = ()
     """``FIELD=HEADER`` of each ``--map``."""
 
+    system: str = ""
+    """The name that ``--system`` gives."""
+
     def dlq(self, *arguments: str) -> Done:
         """Run `redelivery dlq` for the topic, without a configuration."""
         options = [word for each in self.mapping for word in ("--map", each)]
+        options += ["--system", self.system] if self.system else []
         words = ["dlq", "--bootstrap", self.cluster.servers, "--topic", self.topic, *options, *arguments]
         environment: dict[str, str | None] = dict.fromkeys(
             name for name in os.environ if name.startswith("REDELIVERY_")

@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter, header_text, sent_again, system_of
+from kafka_redelivery.dead_letters.foreign.systems import ANY, Recognition
 from kafka_redelivery.dead_letters.letter import letter_of
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.serdes.codec import JsonCodec, StringCodec
 from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.errors import TopologyError
-from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.migration.conversion import read_broker_configuration
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
@@ -32,10 +33,9 @@ from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.headers import HeaderList, read_lineage, read_redelivery
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.topology.wire.headers import HeaderList, RedriveMark, parse_mark, read_lineage, read_redelivery
 from kafka_redelivery.transport.activemq.broker_message import BrokerMessage, Server
-from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
+from kafka_redelivery.transport.activemq.queue_reader import FrameEnds
 
 _SLICE: Final = SliceId("DLQ.orders", 0)
 _EVERY: Final = OffsetSet(range(5))
@@ -111,10 +111,11 @@ def _letter(value: bytes) -> None:
 
 def _foreign(value: bytes) -> None:
     headers = pairs(value)
-    for mapping in ({}, {"topic": "a", "partition": "b", "offset": "c", "attempts": "d"}):
-        letter = foreign_letter(("dlt", 0, 7), 1, b"k", headers, mapping)
+    mapped = Recognition((("topic", "a"), ("partition", "b"), ("offset", "c"), ("attempts", "d")))
+    for recognition in (ANY, mapped, Recognition(system="spring")):
+        letter = foreign_letter(("dlt", 0, 7), 1, b"k", headers, recognition)
         assert letter.id == "dlt-0@7"
-        sent_again(headers, system_of(headers, mapping), "a/0@1/1")
+        sent_again(headers, system_of(headers, recognition), "a/0@1/1")
     for name, content in headers:
         header_text(name, content)
 
@@ -186,6 +187,24 @@ _SPRING: Final = b"\n".join(
         b"redrive:3f9a2c01bd/0@17/1",
     ]
 )
+_SMALLRYE: Final = b"\n".join(
+    [
+        b"delayed-retry-exception-class-name:java.io.IOException",
+        b"delayed-retry-topic:orders_1000",
+        b"delayed-retry-topic:orders",
+        b"delayed-retry-partition:1",
+        b"delayed-retry-count:2",
+        b'asyncRetry:{"top":"orders","att":2}',
+    ]
+)
+_CLOUD_STREAM: Final = b"\n".join(
+    [
+        b"x-original-topic:orders",
+        b"x-original-offset:\x00\x00\x00\x00\x00\x00\x00\x05",
+        b"x-exception-fqcn:org.springframework.messaging.MessagingException",
+        b"x-exception-stacktrace:a.B: c\r\tat d\rCaused by: e.F: g",
+    ]
+)
 _CONNECT: Final = b"\n".join(
     [
         b"__connect.errors.topic:orders",
@@ -248,7 +267,11 @@ TARGETS: Final = (
     ),
     Target("header `redrive`", _mark, (b"3f9a2c01bd/0@17/1", b"a/999999@9223372036854775807/999999")),
     Target("headers of our dead letters and retries", _letter, (_OURS,)),
-    Target("headers of other systems' dead letters", _foreign, (_SPRING, _CONNECT, _KARAFKA, _OURS)),
+    Target(
+        "headers of other systems' dead letters",
+        _foreign,
+        (_SPRING, _CONNECT, _SMALLRYE, _CLOUD_STREAM, _KARAFKA, _OURS),
+    ),
     Target("exported letters", _exported, (json.dumps(_EXPORTED.document("orders-0@1")).encode(),)),
     Target("edited JSON and text", _edited, (b'{"n": 1.50, "a": [true, null, "\\u00e4"]}', b"text\r\n"), (SerdeError,)),
     Target(

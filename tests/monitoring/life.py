@@ -58,7 +58,8 @@ POLICY: Final = {
 
 def prepare(group: Group) -> None:
     """Write the configuration and create the topics."""
-    group.prepare(handler={"slots": 4}, policyEntry=POLICY)
+    source = {"topic": group.source, "value": {"format": "json"}, "dependencies": ["bank"]}
+    group.prepare(sources=[source], dependencies={"bank": {}}, handler={"slots": 4}, policyEntry=POLICY)
 
 
 def begin_stream(group: Group, ports: Ports) -> None:

@@ -32,12 +32,12 @@ def copy(record: Record, context: Context) -> None:
 
 _TESTS: Final = """
 from consumers import billing
-from kafka_redelivery import HandlerKit, JsonCodec, RawCodec, RedeliveryPolicy
+from kafka_redelivery import JsonCodec, RawCodec, RedeliveryPolicy
 
 
-def test_the_second_attempt_succeeds(monkeypatch):
+def test_the_second_attempt_succeeds(monkeypatch, redelivery_kit):
     monkeypatch.setenv("OUTPUT", "out")
-    kit = HandlerKit(
+    kit = redelivery_kit(
         billing.copy,
         policy=RedeliveryPolicy(maximum_redeliveries=2),
         value=JsonCodec(),

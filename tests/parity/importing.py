@@ -4,11 +4,10 @@ from typing import Any
 
 from kafka_redelivery.topology.config.loading import load_policies
 from kafka_redelivery.topology.explanation import explain
-from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
+from kafka_redelivery.topology.migration.conversion import read_broker_configuration, to_yaml
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported
-from kafka_redelivery.topology.migration.yaml_file import to_yaml
 from tests.parity.recordings import DATA
 
 

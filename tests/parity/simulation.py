@@ -6,11 +6,12 @@
 from dataclasses import dataclass, field
 from itertools import count, repeat
 
-from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, Dialect, Effect, Trigger, effect
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.decision import DeadLetter, Discard, Failure, FailureKind, Reason, Retry, decide
 from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers
+from tests.parity.effects import Dialect, Effect, Trigger, effect
 
 SENT = 1_700_000_000_000
 

@@ -2,11 +2,11 @@
 
 from kafka_redelivery.topology.classic.destination import without_kind
 from kafka_redelivery.topology.config.artemis_section import ArtemisSection
-from kafka_redelivery.topology.policy.acknowledgement import Dialect
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.topics.naming import kafka_topic
 from tests.every import every
 from tests.parity.differences import differences
+from tests.parity.effects import Dialect
 from tests.parity.recordings import Case, cases
 from tests.parity.simulation import MODES_WITHOUT_CONSUMER, SENT, MessageOutcome, simulate, topic_of
 

@@ -3,9 +3,7 @@
 import pytest
 
 from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES, AddressSettings, merged
-from kafka_redelivery.topology.artemis.match import DEFAULT_WILDCARDS, Wildcards
-from kafka_redelivery.topology.artemis.ranking import compare
-from kafka_redelivery.topology.artemis.repository import SettingsRepository
+from kafka_redelivery.topology.artemis.repository import DEFAULT_WILDCARDS, SettingsRepository, Wildcards, compare
 from kafka_redelivery.topology.errors import MatchError
 from tests.parity.recordings import Case, each, recording
 

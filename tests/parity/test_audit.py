@@ -21,7 +21,7 @@ def called(case: Case) -> list[bool | str]:
         number, _, queue = rest.partition("@")
         known = audit.of(queue or "q")
         if step.startswith("!"):
-            known.forget(producer, int(number))
+            known.withdraw(producer, int(number))
             answers.append("rolled back")
         else:
             answers.append(not (strategy.enable_audit and known.is_duplicate(producer, int(number))))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
+from kafka_redelivery.topology.config.section import RedeliveryPolicySection
 from tests.every import Check, every
 
 Case = dict[str, Any]

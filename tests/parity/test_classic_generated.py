@@ -7,7 +7,7 @@ import pytest
 
 from kafka_redelivery.topology.classic.choice import DestinationMap, choose, compare, filter_kind, matches
 from kafka_redelivery.topology.classic.destination import parse_destination
-from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
+from kafka_redelivery.topology.config.section import RedeliveryPolicySection
 from kafka_redelivery.topology.explanation import policy_document
 from kafka_redelivery.topology.migration.result import MigrationError
 from tests.every import Check, every

@@ -5,12 +5,12 @@ from typing import Any
 from kafka_redelivery.topology.classic.destination import parse_destination
 from kafka_redelivery.topology.config.classic_section import ClassicSection
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
-from kafka_redelivery.topology.policy.acknowledgement import Dialect
 from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import kafka_topic
 from tests.every import every
 from tests.parity.differences import differences
+from tests.parity.effects import Dialect
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases
 from tests.parity.simulation import MODES_WITHOUT_CONSUMER, SENT, MessageOutcome, simulate, topic_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from kafka_redelivery.pipeline.spark.java import find_spark_java
+from kafka_redelivery.pipeline.spark.session import find_spark_java
 from tests.scenarios.waiting import until
 
 

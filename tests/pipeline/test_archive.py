@@ -4,9 +4,9 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -19,9 +19,8 @@ from kafka_redelivery.pipeline.archive.archive import (
     read_positions,
     run_archive,
 )
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
-from kafka_redelivery.pipeline.archive.service import ArchiveService
-from kafka_redelivery.pipeline.errors import LettersRemovedError, TableFormatError
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.topology.wire.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 from tests.pipeline.archive_command import command
@@ -139,9 +138,9 @@ def test_letters_removed_before_they_are_archived_are_reported(
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(1, 5)])
     cluster.delete_before(f"DLQ.{source}", 0, 3)
 
-    with pytest.raises(LettersRemovedError, match=rf"DLQ\.{source}-0@1\.\.2\. .*--skip-removed"):
+    with pytest.raises(PipelineError, match=rf"DLQ\.{source}-0@1\.\.2\. .*--skip-removed"):
         run_archive(session, archive)
-    run = run_archive(session, archive, skip_removed=True)
+    run = run_archive(session, replace(archive, skip_removed=True))
 
     assert run.letters == 2
 
@@ -180,13 +179,13 @@ def test_a_table_of_parquet_is_refused(session: SparkSession, cluster: Cluster, 
     table, told = tmp_path / "table", "is a table of Parquet, .*: redelivery pipeline convert --table .*table"
     table.mkdir()
     (table / "part-0.parquet").touch()
-    with pytest.raises(TableFormatError, match=told):
+    with pytest.raises(PipelineRefusedError, match=told):
         read_table(session, str(table))
     (table / "_spark_metadata").mkdir()
     (table / "_spark_metadata" / "0.compact").touch()
-    with pytest.raises(TableFormatError, match=told):
+    with pytest.raises(PipelineRefusedError, match=told):
         run_archive(session, Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table)))
-    with pytest.raises(TableFormatError, match=told):
+    with pytest.raises(PipelineRefusedError, match=told):
         read_table(session, str(table))
 
 
@@ -209,7 +208,7 @@ def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, 
 
 def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:
     """The error names the table and a fix."""
-    with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct the path"):
+    with pytest.raises(PipelineRefusedError, match=r"there is no table at .*nothing; correct the path"):
         read_table(session, str(tmp_path / "nothing"))
 
 
@@ -227,11 +226,11 @@ def test_a_killed_run_is_finished_by_the_next(
         until(lambda: files(tmp_path / "table"), "a batch is in the table", within_s=180)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait(60)
-    run, compacted = ArchiveService(spark=session, archive=archive, compact=True).once(Event())
+    run = run_archive(session, replace(archive, compact=True))
 
     assert 0 < run.letters < 40
-    assert compacted is not None
-    assert compacted.after == 1
+    assert run.compacted is not None
+    assert run.compacted.after == 1
     assert len(read(session, archive)) == 40
 
 

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
-from kafka_redelivery.pipeline.audit.range import parse_bound
 from kafka_redelivery.pipeline.audit.result import AuditResult
+from kafka_redelivery.pipeline.audit.snapshot import parse_bound
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.topic_mark import marked
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.identities import topic_marks
+from kafka_redelivery.transport.admin.topics import topic_marks
 from tests.scenarios.cluster import Cluster, Partition, Seen, Sent
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
@@ -176,10 +176,10 @@ def test_a_running_group_causes_no_findings(spark: SparkSession, group: Group, m
     _delete(group, partition, group.cluster.ends(partition[0])[partition])
 
     end = group.cluster.ends(group.source)[group.source, 0]
-    last = _audit(spark, group, first=parse_bound([f"{group.source}-0@{end - 4}", f"{group.source}-1@{10**9}"]))
+    last = _audit(spark, group, first=parse_bound([f"{group.source}-0@{end - 4}", f"{group.source}-1@{10**9}"], "from"))
     assert sorted(each.offset for each in last.findings) == _last_offsets(group, 3)
     assert {each.why for each in last.findings} == {"no_outcome"}
-    assert [each.partition for each in last.removed] == [partition]
+    assert [each.partition for each in last.snapshot.removed] == [partition]
     monkeypatch.setattr("kafka_redelivery.pipeline.spark.session.spark_session", lambda *_: nullcontext(spark))
     told = CliRunner().invoke(app, ["pipeline", "audit", "--no-journal", "--json", "--config", str(group.file)])
     document = json.loads(told.stdout)

@@ -6,12 +6,11 @@ from typing import Final, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.audit.journal_frames import JournalFrames, coverage
-from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot, SourceRange, Span
+from kafka_redelivery.pipeline.audit.evidence import Evidence, coverage
+from kafka_redelivery.pipeline.audit.snapshot import Snapshot, SourceRange, Span, TopicKind
 from kafka_redelivery.pipeline.audit.states import RANGE_SCHEMA, count_by_origin, record_states
-from kafka_redelivery.pipeline.frames.kafka_frames import Frames
+from kafka_redelivery.pipeline.frames import Frames
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
-from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.transport.protocols import Partition
 
 pytestmark = [pytest.mark.spark]
@@ -41,7 +40,7 @@ class Entry(NamedTuple):
 class Copy(NamedTuple):
     """A copy in a topic of the group."""
 
-    kind: Kind
+    kind: TopicKind
     finished: bool = False
     deliveries: int = 1
     at_ms: int = 9500
@@ -62,9 +61,9 @@ class Case(NamedTuple):
 
 
 _ACKED, _DEAD_LETTERED, _RETRIED = Entry("acked"), Entry("dead_lettered"), Entry("retried")
-_TIER, _GIVEN, _LETTER = Copy(Kind.TIER), Copy(Kind.TIER, finished=True), Copy(Kind.LETTER)
-_WAITS, _HANDLED = Copy(Kind.READY), Copy(Kind.READY, finished=True)
-_AGAIN = Copy(Kind.READY, deliveries=0, redriven=True)
+_TIER, _GIVEN, _LETTER = Copy(TopicKind.TIER), Copy(TopicKind.TIER, finished=True), Copy(TopicKind.LETTER)
+_WAITS, _HANDLED = Copy(TopicKind.READY), Copy(TopicKind.READY, finished=True)
+_AGAIN = Copy(TopicKind.READY, deliveries=0, redriven=True)
 
 _CASES: Final = (
     Case("acked", entries=[_ACKED]),
@@ -135,7 +134,7 @@ def test_each_record_has_one_state(spark: SparkSession) -> None:
             [(case.topic, 0, offset, case.status) for offset, case in cases.items() if case.status is not None],
             "topic string, partition int, offset bigint, status string",
         ),
-        JournalFrames(frames, snapshot).outcomes(
+        Evidence(frames, snapshot).outcomes(
             frames.local(
                 [
                     (case.topic, 0, entry.outcome, offset, offset, entry.at_ms, entry.late)
@@ -175,7 +174,7 @@ def test_a_journal_range_includes_its_last_offset(spark: SparkSession) -> None:
         "topic string, partition int, outcome string, first bigint, last bigint, at_ms bigint, late boolean",
     )
 
-    found = JournalFrames(frames, _snapshot(16)).outcomes(ranges).collect()
+    found = Evidence(frames, _snapshot(16)).outcomes(ranges).collect()
 
     assert {row["offset"]: (row["acked"], row["retried"]) for row in found} == {
         10: (1, 0),
@@ -205,8 +204,8 @@ def test_entries_of_an_older_topic_do_not_count(spark: SparkSession) -> None:
     )
     snapshot = _snapshot(16)
 
-    covered, again = coverage(ranges, snapshot, Ordering.PARTITION)
-    found = JournalFrames(frames, snapshot).outcomes(ranges, again).collect()
+    covered, again = coverage(ranges, snapshot, {each.partition.topic for each in snapshot.sources})
+    found = Evidence(frames, snapshot).outcomes(ranges, again).collect()
 
     assert again == {"in"}
     assert covered == {Partition("in", 0): (12, 3), Partition("kept", 0): (10, 1)}
@@ -222,12 +221,17 @@ def test_entries_of_an_older_topic_do_not_count(spark: SparkSession) -> None:
 
 def _snapshot(end: int) -> Snapshot:
     topics = ("in", "kept", "dropped", "compacted")
-    places = {Kind.TIER: _TIERS, Kind.READY: _READY, Kind.LETTER: _LETTERS, Kind.JOURNAL: "g.journal"}
+    places = {
+        TopicKind.TIER: _TIERS,
+        TopicKind.READY: _READY,
+        TopicKind.LETTER: _LETTERS,
+        TopicKind.JOURNAL: "g.journal",
+    }
     return Snapshot(
         group="g",
         taken_ms=_NOW_MS,
         journal=True,
-        sources=tuple(SourceRange(Partition(topic, 0), _FIRST, end, 0, None) for topic in topics),
+        sources=tuple(SourceRange(Partition(topic, 0), _FIRST, end, 0) for topic in topics),
         marks=dict.fromkeys(topics, _MARK),
         created_again=frozenset(),
         spans={kind: (Span(Partition(topic, 0), 0, 100, 100),) for kind, topic in places.items()},

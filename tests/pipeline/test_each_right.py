@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from kafka_redelivery.cli.command import exit_code
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
-from kafka_redelivery.pipeline.archive.positions import missing_text
+from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, missing_text, run_archive
 from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
 from kafka_redelivery.pipeline.report.report import Request, make_report
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown

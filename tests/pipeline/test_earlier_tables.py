@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -23,10 +23,9 @@ from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.conversion import Conversion, convert
-from kafka_redelivery.pipeline.archive.erasure import Predicate, erase
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
-from kafka_redelivery.pipeline.archive.service import ArchiveService
-from kafka_redelivery.pipeline.errors import ConversionError, TableFormatError
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA
+from kafka_redelivery.pipeline.archive.delta_table import Predicate, erase
+from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import is_delta, read_table
 from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
@@ -98,11 +97,11 @@ def test_a_table_of_an_earlier_version_is_continued(spark: SparkSession, table: 
     assert convert(spark, archive.output) == wanted
     assert convert(spark, archive.output) is None
     assert not (path / "_spark_metadata").exists()
-    run, compacted = ArchiveService(spark=session, archive=archive, compact=True).once(Event())
+    run = run_archive(session, replace(archive, compact=True))
 
     assert run.letters == 1
-    assert compacted is not None
-    assert (compacted.before, compacted.after) == (0, 0), "each folder has one file"
+    assert run.compacted is not None
+    assert (run.compacted.before, run.compacted.after) == (0, 0), "each folder has one file"
     rows = read_table(session, archive.output, ARCHIVE_SCHEMA).collect()
     assert sorted((row["origin"], row["origin_offset"]) for row in rows) == [
         ("bills", 0),
@@ -186,16 +185,16 @@ def test_what_cannot_be_converted_is_unchanged(spark: SparkSession, tmp_path: Pa
         shutil.copytree(source, copy / source.name)
     spark.read.parquet(str(copy)).drop("day").write.parquet(str(flat))
 
-    with pytest.raises(ConversionError, match=r"names files that do not exist there, .*the table was moved"):
+    with pytest.raises(PipelineError, match=r"names files that do not exist there, .*the table was moved"):
         convert(spark, str(moved))
-    with pytest.raises(ConversionError, match=r"is not divided by day; write it into another folder with Spark"):
+    with pytest.raises(PipelineError, match=r"is not divided by day; write it into another folder with Spark"):
         convert(spark, str(flat))
-    with pytest.raises(TableFormatError, match=r"there is no table at .*nothing"):
+    with pytest.raises(PipelineRefusedError, match=r"there is no table at .*nothing"):
         convert(spark, str(tmp_path / "nothing"))
     begun = _copied("delta", tmp_path / "begun", {})
     shutil.rmtree(begun / "_delta_log")
     for use in (convert, read_table):
-        with pytest.raises(TableFormatError, match=r"there is no table at .*begun"):
+        with pytest.raises(PipelineRefusedError, match=r"there is no table at .*begun"):
             use(spark, str(begun))
     assert not any((each / "_delta_log").exists() for each in (moved, flat))
     assert (moved / "_spark_metadata").exists()

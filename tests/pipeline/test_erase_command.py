@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA
 from kafka_redelivery.topology.exit_codes import FAILED
 from tests.scenarios.commands import on_terminal
 from tests.scenarios.running import COMMAND

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
-from kafka_redelivery.pipeline.frames.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
+from kafka_redelivery.pipeline.frames import DONE, IN_HAND, IN_PLACE, UNREAD
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.pipeline.report.figures import pending
 from kafka_redelivery.pipeline.report.page import page
 from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
-from kafka_redelivery.pipeline.report.tables import pending
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import ready_headers, retry_headers

@@ -6,9 +6,8 @@ from typing import Final
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
-from kafka_redelivery.pipeline.frames.kafka_frames import Frames
-from kafka_redelivery.pipeline.report import tables
+from kafka_redelivery.pipeline.frames import Frames, journal_ranges
+from kafka_redelivery.pipeline.report import figures
 from kafka_redelivery.pipeline.report.report import _acked
 
 pytestmark = [pytest.mark.spark]
@@ -35,18 +34,18 @@ def test_attempts_and_times(spark: SparkSession) -> None:
         (1, "g", {"discarded": [[-5, 3]], "recovered": [[9, 3]]}),
     )
 
-    histories = tables.record_histories(journal).persist()
+    histories = figures.record_histories(journal).persist()
 
     assert _acked(journal) == 12
-    assert [_plain(row) for row in tables.survival(histories).collect()] == [
+    assert [_plain(row) for row in figures.survival(histories).collect()] == [
         (1, 8, 0, 1, 0),
         (2, 6, 2, 0, 0),
         (3, 4, 0, 0, 1),
         (4, 3, 2, 1, 0),
     ]
-    times = tables.recovery_times(histories).collect()
+    times = figures.recovery_times(histories).collect()
     assert [(row["topic"], row["recovered"], row["p50"], row["longest"]) for row in times] == [("in", 4, 2.0, 30.0)]
-    curve = tables.recovery_curve(histories)
+    curve = figures.recovery_curve(histories)
     assert (len(curve), curve[0], curve[49], curve[74], curve[99]) == (100, 2.0, 2.0, 14.0, 30.0)
 
 
@@ -59,7 +58,7 @@ def test_an_attempt_without_an_outcome_has_a_row(spark: SparkSession) -> None:
         (2, "g", {"recovered": [[0, 0]], "dead_lettered": [[1, 1]]}),
     )
 
-    found = tables.survival(tables.record_histories(journal)).collect()
+    found = figures.survival(figures.record_histories(journal)).collect()
 
     assert [_plain(row) for row in found] == [(1, 2, 0, 0, 0), (2, 2, 0, 0, 0), (3, 2, 1, 1, 0)]
 

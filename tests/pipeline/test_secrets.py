@@ -59,7 +59,7 @@ def test_a_canary_in_every_job(group: Group) -> None:
     waits = _run(group, "stream", "--available-now", "--until-settled", "30s")
     said["waits",] = waits
     assert waits[0] == exit_codes.UNSETTLED, waits
-    assert "uncounted: schema source registry http://127.0.0.1" in waits[1]
+    assert "uncounted: schema source registry http://********@127.0.0.1" in waits[1]
     assert [code for code, _ in said.values()][:3] == [0, 0, 0], said
     assert said[jobs[-1]][0] != 0
     assert CANARY not in str(said)

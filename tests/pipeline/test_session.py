@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.errors import SparkUnavailableError, StreamRefusedError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import utc_day
-from kafka_redelivery.pipeline.spark.java import find_spark_java
-from kafka_redelivery.pipeline.spark.session import _local, spark_session
+from kafka_redelivery.pipeline.spark.session import _local, find_spark_java, spark_session
 from kafka_redelivery.pipeline.stream.checkpoint import refuse_unwritable
 from tests.scenarios.cluster import Cluster, Sent
 
@@ -55,7 +54,7 @@ def test_the_error_without_java_names_a_package(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(SparkUnavailableError, match="openjdk-17-jre-headless"):
+    with pytest.raises(PipelineRefusedError, match="openjdk-17-jre-headless"):
         find_spark_java()
 
 
@@ -63,7 +62,7 @@ def test_a_checkpoint_folder_that_is_not_writable_is_refused(spark: SparkSession
     """The error names the setting. A folder that is writable is created and left empty."""
     (tmp_path / "file").touch()
 
-    with pytest.raises(StreamRefusedError, match=r"file/stream cannot be written .*pipeline\.checkpoint"):
+    with pytest.raises(PipelineRefusedError, match=r"file/stream cannot be written .*pipeline\.checkpoint"):
         refuse_unwritable(spark, (tmp_path / "file" / "stream").as_uri())
 
     refuse_unwritable(spark, (tmp_path / "new" / "stream").as_uri())

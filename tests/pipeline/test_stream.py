@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.errors import StreamRefusedError, TableFormatError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
-from kafka_redelivery.pipeline.stream import query_runner
+from kafka_redelivery.pipeline.stream import queries
 from kafka_redelivery.pipeline.stream.stream import run_stream
 from kafka_redelivery.topology.config.loading import load_settings
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
@@ -105,7 +105,7 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
     (group.folder / "older" / "_spark_metadata" / "0").touch()
     group.configure(pipeline={"checkpoint": "checkpoint", "sink": sink | {"path": "older"}})
     with pytest.raises(
-        TableFormatError, match=r"is a table of Parquet, .*: redelivery pipeline convert --table .*older"
+        PipelineRefusedError, match=r"is a table of Parquet, .*: redelivery pipeline convert --table .*older"
     ):
         run(group, spark)
 
@@ -136,7 +136,7 @@ def test_no_micro_batch_begins_after_a_shutdown_request(
     group.send([["ok"]])
     with running(group, spark, shutdown_s=300) as shutdown:
         until(lambda: group.outputs() == exactly([0]), "it runs", within_s=LONG_S)
-        monkeypatch.setattr(query_runner, "POLL_S", 4.0)
+        monkeypatch.setattr(queries, "POLL_S", 4.0)
         time.sleep(0.5)
         shutdown.request()
         group.send([["ok"]] * 10, first=1)
@@ -173,5 +173,5 @@ def test_a_checkpoint_ahead_of_the_group_is_refused(spark: SparkSession, group: 
     for partition in range(2):
         group.cluster.commit(group.name, group.source, partition, 0)
 
-    with pytest.raises(StreamRefusedError, match="would be left out"):
+    with pytest.raises(PipelineRefusedError, match="would be left out"):
         run(group, spark)

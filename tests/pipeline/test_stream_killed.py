@@ -142,6 +142,6 @@ def _python_worker(query: Process) -> int:
     """Return a process that runs tasks: a child of Spark's Python daemon and the parent of a handler process."""
     for each in psutil.Process(query.pid).children(recursive=True):
         with suppress(psutil.Error):  # it may just have ended
-            if "kafka_redelivery.pipeline.handler.child" in " ".join(each.cmdline()):
+            if "kafka_redelivery.consumers.handlers.child" in " ".join(each.cmdline()):
                 return each.ppid()
     raise AssertionError("no handler runs")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamRefusedError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
 from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Seen, Sent
@@ -73,7 +73,7 @@ def test_a_group_with_workers_is_refused(spark: SparkSession, group: Group) -> N
     worker = group.worker()
     until(lambda: any(group.cluster.members(group.name).values()), "the worker has partitions")
 
-    with pytest.raises(StreamRefusedError, match="stop the workers first"):
+    with pytest.raises(PipelineRefusedError, match="stop the workers first"):
         run(group, spark)
 
     assert worker.running

@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.where.columns import COLUMNS
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive import condition as evaluator
 from kafka_redelivery.pipeline.archive.condition import condition
-from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
-from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
-from kafka_redelivery.pipeline.errors import PredicateError
+from kafka_redelivery.pipeline.archive.dead_letters import SourceCodecs, dead_letters
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology.errors import OptionError
 from tests.pipeline.where_expressions import conditions
 from tests.unit.consumers.records import NOW
 from tests.unit.dead_letters.index.stored import published
@@ -168,8 +168,15 @@ def _plan(frame: DataFrame) -> str:
 @pytest.mark.usefixtures("spark")
 def test_the_archive_lacks_what_comes_after_it() -> None:
     """The error names the columns."""
-    with pytest.raises(PredicateError, match="no sends, state: what became of a letter"):
+    with pytest.raises(OptionError, match="no sends, state: what became of a letter"):
         condition(Where.of("state = 'waiting' and sends = 0 and attempts > 1", NOW))
+
+
+@pytest.mark.usefixtures("spark")
+def test_each_column_is_in_the_archive_or_comes_after_it() -> None:
+    """A new one cannot be forgotten."""
+    known = {*evaluator._columns(Where.of("true", NOW)), *evaluator._LACKING}
+    assert known == {column.name for column in COLUMNS}
 
 
 def test_a_condition_reads_no_file() -> None:

@@ -124,7 +124,8 @@ EFFECTS: Final = {
     ),
     Attack.FOREIGN_MARK: Effect(
         "source of [another system](other-systems.md)",
-        "a letter that was sent and has the same key and value is `dead_again`; no other one",
+        "a letter that was sent and has the same key and value is `dead_again`, and one without content whose record "
+        "is gone; no other one",
     ),
     Attack.DEPUTY: Effect("`{group}.dlq.jobs`", "nothing: `dlq resume` refuses it, `dlq cancel` ends it"),
 }

@@ -5,6 +5,7 @@ all later ones. Steps: see :func:`_act`. Every call is noted in the delivery log
 """
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from kafka_redelivery import Context, Record, Redeliver, Reject
+from kafka_redelivery import Batch, Context, Record, Redeliver, Reject
 from kafka_redelivery.topology.durations import parse_duration
 from tests.scenarios.deliveries import LOG, first_of, note
 from tests.scenarios.waiting import LOOK_S
@@ -25,6 +26,22 @@ CLOSED = "connections-closed"
 
 AWAY = "database-away"
 """A file of this name beside the delivery log means that the database is away."""
+
+
+BATCHES = "batches.jsonl"
+"""A file of this name beside the delivery log has a line with the numbers of the records in each batch."""
+
+
+class BatchError(Exception):
+    """Raised by a call with a batch without a word about one of its records."""
+
+
+BANK_AWAY, BANK_CALLS, BANK_PROBES = "bank-away", "bank-calls", "bank-probes"
+"""Files beside the delivery log: the bank is away; a line for each call of it, and for each call of its probe."""
+
+
+class BankDownError(Exception):
+    """Listed as what means that the bank is away."""
 
 
 class BrokenPromiseError(Exception):
@@ -61,6 +78,21 @@ class Needing:
     def __call__(self, record: Record, context: Context) -> None:
         """See :func:`scripted`."""
         scripted(record, context)
+
+
+def scripted_batch(batch: Batch) -> None:
+    """Run the script of each record in one call, which raises only for ``nameless``. Note the numbers of the batch."""
+    numbers = [record.value["n"] for record in batch]
+    with (Path(os.environ[LOG]).parent / BATCHES).open("a") as file:
+        file.write(f"{json.dumps(numbers)}\n")
+    for record in batch:
+        context = batch.context(record)
+        if _step(record, context)[0] == "nameless":
+            raise BatchError(f"in a batch of {len(batch)}")
+        try:
+            scripted(record, context)
+        except Exception as error:  # noqa: BLE001 - whatever the script asks for
+            batch.fail(record, error)
 
 
 async def scripted_async(record: Record, context: Context) -> None:
@@ -127,7 +159,7 @@ def _step(record: Record, context: Context) -> tuple[str, str]:
     return verb, argument
 
 
-def _act(verb: str, argument: str, record: Record, context: Context) -> None:
+def _act(verb: str, argument: str, record: Record, context: Context) -> None:  # noqa: C901 - a case for each step
     """Do one step.
 
     * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: sleep first, then do the same. ``wait PATH``: in a thread, wait
@@ -138,6 +170,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     * ``to TOPIC``: emit to that topic instead, succeed. ``number TOPIC``: emit ``n`` there as an int, succeed.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail in that way.
     * ``until PATH``: like ``raise`` until the file exists, then like ``ok``.
+    * ``bank PATH``: note a call of the bank; like ``ok`` until the file exists, and then the bank is away.
     * ``after DURATION``: emit ``n``, ask to be redelivered after ``DURATION``.
     * ``leave``: emit ``n``, return without acknowledging. ``ack``: emit and acknowledge. ``recover``: emit and recover
       the session.
@@ -157,6 +190,8 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
             record.acknowledge() if verb == "ack" else context.recover()
         case "until" if Path(argument).exists():
             return
+        case "bank":
+            _call_bank(Path(argument))
         case "raise" | "until":
             raise ValueError(f"attempt {context.attempt} of {n}")
         case "broken":
@@ -169,6 +204,23 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
             raise Redeliver("not yet", after=parse_duration(argument))
         case _:
             raise AssertionError(f"unknown step: {verb}")
+
+
+def _call_bank(away: Path) -> None:
+    """Note a call beside the file that means that the bank is away, and whether it was."""
+    gone = away.exists()
+    with away.with_name(BANK_CALLS).open("a") as calls:
+        calls.write(f"{time.time()} {int(gone)}\n")
+    if gone:
+        raise BankDownError("no route to the bank")
+
+
+def bank_answers() -> bool:
+    """The probe: note its call, and say whether the bank is there."""
+    away = Path(os.environ[LOG]).with_name(BANK_AWAY)
+    with away.with_name(BANK_PROBES).open("a") as calls:
+        calls.write(f"{time.time()}\n")
+    return not away.exists()
 
 
 def _end_here(verb: str) -> None:
@@ -189,3 +241,8 @@ def telling(record: Record) -> None:
     """Fail with an exception that quotes the record's key, and was caused by one that does, too."""
     text = (record.raw_key or b"").decode()
     raise ValueError(f"cannot charge {text}") from KeyError(text)
+
+
+def passing_on(record: Record, context: Context) -> None:
+    """Emit the decoded value as it is."""
+    context.send(os.environ[OUTPUT], record.value, key=record.raw_key)

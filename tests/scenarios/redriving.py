@@ -5,7 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from typer.testing import CliRunner
@@ -15,7 +15,7 @@ from kafka_redelivery.dead_letters.creation import Preview, create, preview
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.reading import letter_ends
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
@@ -25,7 +25,7 @@ from kafka_redelivery.topology.redrive.job import Job, JobOptions
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
 from tests.scenarios.running import Group
@@ -85,8 +85,7 @@ def previewed(
 ) -> Iterator[tuple[Index, Preview]]:
     """Yield what a job would send, and the index that says it."""
     wanted = selection or Selection()
-    with closing(Index.open_for(settings, options.group, wanted)) as index:
-        index.refresh()
+    with Index.refreshed(settings, options.group, wanted) as index:
         topics = ClusterAdmin(settings.kafka).partition_counts()
         yield index, preview(settings, index, wanted, options, topics, time.time_ns() // 1_000_000)
 
@@ -95,7 +94,7 @@ def created(settings: LetterSource, options: JobOptions, selection: Selection | 
     """Create a job that does not run."""
     ledger = Ledger(settings, options.group)
     with previewed(settings, options, selection) as (index, chosen):
-        return ledger, create(settings, ledger, index, chosen)
+        return ledger, create(ledger, index, chosen)
 
 
 def in_topics(settings: Settings) -> dict[str, tuple[str, str | None, int]]:

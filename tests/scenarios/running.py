@@ -16,12 +16,8 @@ from typing import Any, Final, Literal
 
 from confluent_kafka import KafkaException
 
-from kafka_redelivery.topology.cluster.changes import changes
-from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-from kafka_redelivery.transport.admin.control_topic import append_control
-from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.admin.preflight import make_topics
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from kafka_redelivery.transport.kafka_errors import is_transient
 from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
@@ -32,7 +28,7 @@ from tests.scenarios.warm import WarmProcess
 
 COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
-Role = Literal["worker", "scheduler", "pipeline stream"]
+Role = Literal["worker", "scheduler", "run", "pipeline stream"]
 
 _MARKERS_S: Final = 2.0
 """Kafka writes the markers of a transaction within milliseconds; much longer only on a busy machine."""
@@ -216,13 +212,7 @@ class Group:
 
     def apply(self) -> None:
         """Do what ``redelivery topology apply`` does."""
-        settings = load_settings(self.file.read_text(encoding="utf-8"))
-        admin = ClusterAdmin(settings.kafka)
-        planned, cluster = survey(admin, settings)
-        todo, control = changes(planned, cluster), settings.naming().control_topic()
-        append_control(settings.kafka, control, withdrawals(todo, cluster))
-        admin.apply(todo)
-        append_control(settings.kafka, control, control_records(planned, cluster, time.time_ns() // 1_000_000))
+        make_topics(load_settings(self.file.read_text(encoding="utf-8")), time.time_ns() // 1_000_000)
 
     def worker(self, instance: str | None = "w1", *, program: Sequence[str] = COMMAND) -> Process:
         """Start a worker."""

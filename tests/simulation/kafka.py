@@ -108,7 +108,7 @@ class Reader:
         self._partition_bytes = partition_bytes
         self._max_bytes = queue_bytes * (1 + len(kafka.brokers))  # each broker's answer may be as large as the queue
         self._positions: dict[Partition, int] = {}
-        self._paused: set[Partition] = set()
+        self.paused: set[Partition] = set()
         self._arrived: dict[Partition, None] = {}
         self._ends: dict[Partition, int] = {}
         self.waits_s = 0.0
@@ -120,7 +120,7 @@ class Reader:
     @property
     def has_more(self) -> bool:
         """Whether a fetch would return records now."""
-        return any(each not in self._paused for each in self._arrived)
+        return any(each not in self.paused for each in self._arrived)
 
     @property
     def owned(self) -> int:
@@ -134,7 +134,7 @@ class Reader:
         """Begin to read partitions."""
         for partition, position in positions.items():
             self._positions[partition] = position
-            self._paused.discard(partition)
+            self.paused.discard(partition)
             self._kafka.logs[partition].reader = self
             if position < self._kafka.logs[partition].stable_end:
                 self._kafka.show(partition, self._kafka.timeline.now_s)
@@ -150,7 +150,7 @@ class Reader:
         """Records of a partition are in the client's queue."""
         if partition in self._positions:
             self._arrived[partition] = None
-            if partition not in self._paused:
+            if partition not in self.paused:
                 self.wake()
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
@@ -158,7 +158,7 @@ class Reader:
         found: list[Message] = []
         size = 0
         for partition in list(self._arrived):
-            if partition in self._paused:
+            if partition in self.paused:
                 continue
             log, position = self._kafka.logs[partition], self._positions[partition]
             end, most = log.stable_end, min(self._max_bytes, size + self._partition_bytes)
@@ -185,12 +185,12 @@ class Reader:
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """See the protocol."""
-        self._paused.update(partitions)
+        self.paused.update(partitions)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
         """See the protocol. The records come with the next fetch, after the one in progress."""
         for partition in partitions:
-            self._paused.discard(partition)
+            self.paused.discard(partition)
             if self._arrived.pop(partition, 0) is None:
                 after_s = self._kafka.costs.fetch_wait_s + self._kafka.costs.fetch_s
                 self._kafka.timeline.after(after_s, lambda each=partition: self.arrive(each))  # type: ignore[misc]

@@ -6,25 +6,23 @@ from dataclasses import dataclass
 from random import Random
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.lanes import Lanes
-from kafka_redelivery.consumers.flow.lost_positions import LostPositions
-from kafka_redelivery.consumers.flow.session import Sessions
+from kafka_redelivery.consumers.flow.stops import Stops
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import SLICE_S, Processor
 from kafka_redelivery.consumers.handlers.record import Record
-from kafka_redelivery.consumers.routes import RetryTopics, Route
+from kafka_redelivery.consumers.routes import RetryTopics, Route, TierPlacement
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
+from kafka_redelivery.consumers.worker.dispatcher import Dispatcher
 from kafka_redelivery.consumers.worker.worker import Worker
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
-from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
-from kafka_redelivery.topology.config.settings import HandlerSection, Settings
+from kafka_redelivery.consumers.writes.engine import WriteLimits
+from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.transport.client_config import consumer_config
@@ -60,7 +58,7 @@ class Process:
 
     def __init__(self, kafka: Kafka, name: str, role: str, number: int) -> None:
         self.name = name
-        client = consumer_config({}, group=role, instance=None, small_prefetch=role == "schedulers")
+        client = consumer_config({}, group=role, instance=None, scheduler=role == "schedulers")
         queue_bytes = int(client["queued.max.messages.kbytes"]) * 1024
         self.reader = Reader(kafka, queue_bytes, int(client.get("fetch.message.max.bytes", 2**20)))
         self.writer = Writer(kafka, role, number)
@@ -161,7 +159,7 @@ class _Slots:
 
     def _called(self, item: WorkItem, failure: Failure | None, before_s: float, slice_end_s: float) -> None:
         self._group.handled(item, item.position, failure is not None, self._worker.name)
-        after_s = self._processor._store_outcome(item, failure, None, before_s)
+        after_s = self._processor._store_outcome(item, failure, None, before_s, None)
         if after_s is None:
             self._return(item)
         else:
@@ -187,13 +185,15 @@ class WorkerProcess(Process):
     def __init__(self, group: Group, number: int) -> None:
         super().__init__(group.kafka, f"w{number:03}", "workers", number)
         settings, timeline = group.settings, group.kafka.timeline
-        section = settings.handler
-        assert isinstance(section, HandlerSection)
+        (section,) = {*settings.handlers.values()}
         finished = _Finished()
         self.lanes = Lanes(
             section.ordering, section.slots, clock=timeline.wall_clock_ms, monotonic_s=timeline.monotonic_s
         )
-        assignment = Assignment(group.routes, self.reader, FirstOffsets(self.reader))
+        stops = Stops(NoOpObserver(), Health(clock_s=timeline.monotonic_s))
+        assignment = Assignment(
+            group.routes, self.reader, FirstOffsets(self.reader), stops, dict.fromkeys(settings.handlers, self.lanes)
+        )
         dependencies = BatchDependencies(
             group=settings.group,
             retry_topics=RetryTopics(settings.naming(), group.tiers, group.kafka.counts),
@@ -202,18 +202,16 @@ class WorkerProcess(Process):
             write_failures={},
             placement=TierPlacement(assignment.source_numbers),
         )
-        self.committer = Committer(dependencies, self.writer, NoOpObserver(), settings.limits.batch_records)
-        deleted = LostPositions(self.reader, assignment, NoOpObserver(), Health(clock_s=timeline.monotonic_s))
+        self.committer = Committer(
+            dependencies, self.writer, self.reader, NoOpObserver(), WriteLimits(settings.limits.batch_records)
+        )
         self.slots = _Slots(group, self, finished, section.slots)
         self.worker = Worker(
             reader=self.reader,
             committer=self.committer,
             assignment=assignment,
-            lanes=self.lanes,
-            fetcher=Fetcher(self.reader, assignment, self.lanes, settings.limits, deleted, in_order=True),
-            delivery_notes=DeliveryNotes(self.lanes, settings.limits.batch_records),
-            unacknowledged=Unacknowledged(Sessions(individual=False, wake=finished.wake), self.lanes),
-            slots=self.slots,
+            dispatchers=dict.fromkeys(settings.handlers, Dispatcher(lanes=self.lanes, slots=self.slots)),
+            fetcher=Fetcher(self.reader, assignment, [self.lanes], settings.limits, in_order=True),
             finished=finished,
             limits=settings.limits,
             observer=NoOpObserver(),
@@ -261,8 +259,8 @@ class SchedulerProcess(Process):
 
     def buffered(self) -> tuple[int, int]:
         """See :class:`Process`."""
-        tiers, release = self.scheduler._tiers.values(), self.scheduler._in_flight
-        written = [] if release is None else [len(record.value or b"") for record in release.records]
+        tiers, release = self.scheduler._tiers.values(), self.scheduler._engine.writing
+        written = [] if release is None else [len(record.value or b"") for record in release.produced]
         return sum(map(len, tiers)) + len(written), sum(tier.bytes for tier in tiers) + sum(written)
 
     def assign(self, partitions: Sequence[Partition]) -> None:

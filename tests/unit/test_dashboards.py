@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from grafana.__main__ import outdated
-from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Kind
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, MetricKind
 from tests.monitoring.expressions import DASHBOARDS, ROOT, panels, rules, used
 
 OTHERS = {
@@ -25,11 +25,11 @@ def known() -> dict[str, set[str]]:
     for metric in CATALOGUE:
         labels = {*COMMON, *metric.labels, "job", "instance"}
         match metric.kind:
-            case Kind.COUNTER:
+            case MetricKind.COUNTER:
                 found[f"{metric.name}_total"] = labels
-            case Kind.GAUGE:
+            case MetricKind.GAUGE:
                 found[metric.name] = labels
-            case Kind.HISTOGRAM:
+            case MetricKind.HISTOGRAM:
                 found |= {f"{metric.name}_{end}": labels for end in ("count", "sum")}
                 found[f"{metric.name}_bucket"] = labels | {"le"}
     return found

@@ -19,14 +19,22 @@ if TYPE_CHECKING:
     from typer.core import TyperGroup
 
 _COMMANDS: Final = {
+    "init": (
+        "commands.init:init",
+        "Write a service to start from: a configuration, a handler, its tests, and a Compose file with a Kafka.",
+    ),
     "worker": ("commands.run:worker", "Run a worker: handle the records of the sources until SIGTERM or Ctrl-C."),
     "scheduler": (
         "commands.run:scheduler",
         "Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C.",
     ),
+    "run": (
+        "commands.run:run",
+        "Run a worker and a scheduler in one process until SIGTERM or Ctrl-C, for development.",
+    ),
     "status": (
         "commands.status:status",
-        "Show the group: members, what waits and when it is due, dead letters, pauses and who obeys them, faults.",
+        "Show the group: members, what waits and when it is due, dead letters, pauses, outages, who obeys, faults.",
     ),
     "find": (
         "commands.find:find",
@@ -38,6 +46,10 @@ _COMMANDS: Final = {
     ),
     "pause": ("commands.pauses:pause", "Pause the group, or the sources and tiers that are named."),
     "resume": ("commands.pauses:resume", "End all pauses, or those of the sources and tiers that are named."),
+    "outage": (
+        "commands.outage:outage",
+        "Show which dependencies are away, since when and who says so; or say that one is away, or back.",
+    ),
     "sweep": ("commands.sweep:sweep", "Remove expired dead letters in one pass."),
     "explain": (
         "commands.explain:explain",
@@ -57,6 +69,7 @@ _COMMANDS: Final = {
     ),
     "topology": ("commands.topology:app", "Plan, create and check the topics of a group."),
     "config": ("commands.config:app", "Check and print the configuration; needs no cluster."),
+    "inbox": ("commands.inbox:app", "Print the SQL of the inbox, the table of context.once()."),
     "pipeline": ("commands.pipeline:app", "Run jobs on Spark."),
     "dlq": (
         "commands.dlq_commands:app",

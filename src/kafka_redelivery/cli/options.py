@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.output import confirm
+from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_policies, load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.faults import ConfigurationError, Fault, Violation
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.app import App
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", envvar="REDELIVERY_CONFIG", metavar="FILE", help="The configuration file.")
@@ -22,6 +28,9 @@ ConfigFile = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, as in --set limits.batch=100; repeatable."),
+]
+AppName = Annotated[
+    str | None, typer.Option("--app", metavar="MODULE:NAME", help="The App, instead of a configuration file.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -86,6 +95,33 @@ def load(
     )
 
 
+def find_app(name: str | None, config: Path) -> App:
+    """Import an App, or make one of a configuration file if none is named.
+
+    The current folder is searched last.
+
+    Raises:
+        HandlerLoadError: there is no such App.
+        ConfigurationError: the file cannot be read.
+        typer.BadParameter: both are named.
+    """
+    from kafka_redelivery.consumers.app import App
+    from kafka_redelivery.consumers.errors import HandlerLoadError
+    from kafka_redelivery.consumers.handlers.handler import find_handler
+
+    if name is None:
+        _text(config)
+        return App.from_config(config)
+    if config != DEFAULT_CONFIG:
+        raise typer.BadParameter("name either an App or a file", param_hint="--app")
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - as text
+        sys.path.append(os.getcwd())  # noqa: PTH109
+    found = find_handler(name)
+    if not isinstance(found, App):
+        raise HandlerLoadError(name, "is no App", "name the object that App(...) or App.from_config(...) has returned")
+    return found
+
+
 def load_partly(config: Path, overrides: list[str] | None) -> tuple[Settings, bool]:
     """Load the settings of a file that need not be complete: only its destinations and policies are checked.
 
@@ -132,3 +168,36 @@ def _text(config: Path) -> str:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise ConfigurationError((Fault(str(config), problem, "name a file that can be read"),)) from None
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def can_ask(*, as_json: bool) -> bool:
+    """Whether there is a terminal to ask on, and the output is for a person."""
+    return not as_json and sys.stdin.isatty()
+
+
+def refuse_without_question(*, yes: bool, as_json: bool, dry_run: bool | None = None) -> None:
+    """Refuse to change something where it cannot be asked whether to do it.
+
+    Args:
+        yes: the user has agreed.
+        as_json: the output is JSON.
+        dry_run: nothing will be changed; ``None`` if the command has no ``--dry-run``.
+
+    Raises:
+        typer.BadParameter: without ``--yes`` where the command cannot ask.
+    """
+    if yes or dry_run or can_ask(as_json=as_json):
+        return
+    instead = "" if dry_run is None else ", or --dry-run to change nothing"
+    raise typer.BadParameter(
+        f"there is no terminal to ask on; add --yes to go on without a question{instead}", param_hint="--yes"
+    )
+
+
+def ask(question: str) -> None:
+    """Ask whether to go on; anything but yes ends the command with exit code 1."""
+    if not confirm(question):
+        raise typer.Exit(exit_codes.FAILED)

@@ -25,55 +25,26 @@ class HandlerLoadError(ConsumersError):
         self.fix = fix
 
 
-class HandlerUnavailable(ConsumersError):  # noqa: N818 - a state of the handler's processes, not an error of the record
-    """No process of the handler can be started at present. The record waits and is tried again, uncounted."""
-
-
-class EndpointError(ConsumersError):
-    """The HTTP endpoint for metrics and probes cannot be opened. Raised at start only."""
+class CannotStartError(ConsumersError):
+    """A process cannot start: its endpoint cannot be opened, or a file of it not be used. The message has the fix."""
 
     exit_code = exit_codes.CONFIGURATION
 
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(
-            f"metrics: cannot listen on {host}:{port}: {reason}; give each process on this machine its own "
-            "metrics.port (0 = any free port), or set metrics.host to an address of this machine"
-        )
-        self.host = host
-        self.port = port
 
-
-class SweepError(ConsumersError):
-    """A manual sweep cannot run: schedulers of the group sweep already, or Kafka refuses to let it read the topics."""
+class HandlerUnavailable(ConsumersError):  # noqa: N818 - a state of the handler's processes, not an error of the record
+    """No process of the handler can be started at present. The record waits and is tried again, uncounted."""
 
 
 class RedriveError(ConsumersError):
     """Dead letters cannot be sent again; the message says why, and what to do."""
 
 
-class SlowQueryError(ConsumersError, TimeoutError):
-    """A query over dead letters takes too long."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the query takes longer than {seconds:g} s; make --where simpler, or select fewer letters with --origin "
-            "or --since in addition"
-        )
-
-
 class IndexUnusableError(ConsumersError):
     """The index of dead letters cannot be kept where it should be; the message says why, and what to do."""
 
 
-class ContinuedElsewhereError(RedriveError):
-    """Another process has taken over the job, and goes on with it."""
-
-    def __init__(self, job: str) -> None:
-        super().__init__(
-            f"job {job} is continued elsewhere: another process has taken it over, or this one was suspended for "
-            "longer than a transaction may be open; `redelivery dlq jobs` shows how far it is"
-        )
-        self.job = job
+class AlreadyRunningError(ConsumersError):
+    """A block of an App is entered a second time before it has ended."""
 
 
 class HaltedError(ConsumersError):
@@ -92,3 +63,17 @@ class AcknowledgementModeError(ConsumersError):
         super().__init__(
             "recover() needs mode: client or mode: individual; raise Redeliver() to have this record redelivered"
         )
+
+
+class InvalidValueError(ConsumersError):
+    """A decoded value does not fit the handler's type, so its record is dead-lettered without a delivery."""
+
+    def __init__(self, text: str, without_value: str) -> None:
+        """Create the error.
+
+        Args:
+            text: each place in the value, such as ``$.items[0].amount``, and what is wrong with it.
+            without_value: the same with nothing of the value, for ``failureDetails: class-only``.
+        """
+        super().__init__(text)
+        self.without_value = without_value

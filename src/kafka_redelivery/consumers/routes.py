@@ -1,8 +1,8 @@
-"""The topics and codecs of a source, determined once at start."""
+"""The topics and codecs of a source, determined once at start, and where its retries wait."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from kafka_redelivery.topology.topics.tiers import TierSet
 UNKNOWN_SOURCE = "(unknown)"
 """Label of metrics for an origin that is not configured, because header values are unbounded."""
 
+MAX_PARTITIONS = 8
+"""How many partitions of a tier a worker writes to, whatever the number of its source partitions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -35,6 +38,12 @@ class Route:
     expiry: str | None = None
     """Topic of expired records (Artemis's expiry address); ``None`` = ``dead_letter``."""
 
+    blocking: bool = False
+    """Whether a failed record waits in place, so that later records wait for it."""
+
+    group: str = ""
+    """The consumer group, which :meth:`Context.once` needs."""
+
     raw: bool = field(init=False)
     """Whether key and value are not decoded."""
 
@@ -44,11 +53,15 @@ class Route:
     sets_expiration: bool = field(init=False)
     """Whether the policy can set or limit the expiration of a record."""
 
+    plain: bool = field(init=False)
+    """Whether a record without headers cannot fail before its first delivery."""
+
     def __post_init__(self) -> None:
         """Compute what would otherwise be computed for each record."""
         object.__setattr__(self, "raw", type(self.key) is type(self.value) is RawCodec)
         object.__setattr__(self, "sets_expiration", isinstance(self.entry.redelivery_policy, AddressSettings))
         object.__setattr__(self, "exhausted_at_once", self.entry.redelivery_policy.exceeded(0))
+        object.__setattr__(self, "plain", self.raw and not (self.sets_expiration or self.exhausted_at_once))
 
     @classmethod
     def of(cls, settings: Settings, topic: str, key: Codec, value: Codec) -> Route:
@@ -57,7 +70,9 @@ class Route:
         strategy = entry.dead_letter_strategy
         dead_letter = naming.dead_letter_topic(strategy.topic, topic)
         expiry = None if strategy.expiry_topic is None else naming.dead_letter_topic(strategy.expiry_topic, topic)
-        return cls(topic, naming.ready_topic(topic), dead_letter, entry, key, value, expiry)
+        handler = settings.handler_of(topic)
+        blocking = handler is not None and not handler.non_blocking_redelivery
+        return cls(topic, naming.ready_topic(topic), dead_letter, entry, key, value, expiry, blocking, settings.group)
 
     def dead_letter_of(self, decision: DeadLetter) -> str:
         """Return the topic of a dead letter."""
@@ -106,6 +121,55 @@ class RetryTopics:
     def partition_for(self, topic: str, origin: int) -> int:
         """Return the partition of ``topic`` for a record of source partition ``origin``. The key has no influence."""
         return origin % self.partitions[topic]
+
+
+class TierPlacement:
+    """Chooses the partition of a tier for the retries of a source partition.
+
+    A producer sends a request for each partition, and each partition of a transaction costs a marker. So the retries
+    of many source partitions share the numbers of a few of them. Only numbers of source partitions that the worker
+    owns are chosen: other workers, whose clocks may differ, seldom write to the same partitions of a tier.
+
+    While the worker keeps its partitions, a source partition keeps its place, so retries of it that wait for the same
+    time stay in order. Partitions that come change no place of a worker that has more than ``MAX_PARTITIONS``: they
+    may come from a killed worker, whose open transaction blocks the readers of the partitions that it has written to.
+    """
+
+    def __init__(self, owned: Callable[[], frozenset[int]] = frozenset) -> None:
+        """Prepare.
+
+        Args:
+            owned: returns the numbers of the source partitions that the worker owns; the same object as long as they
+                are the same, because it is called for every retry. Without any, or with few, each source partition
+                has the place of its own number.
+        """
+        self._owned = owned
+        self._numbers: frozenset[int] = frozenset()
+        self._places: tuple[int, ...] = ()
+        """Empty: each source partition has the place of its own number."""
+
+    def number_for(self, origin: int) -> int:
+        """Return the partition in which retries of the source partition ``origin`` wait."""
+        numbers = self._owned()
+        if numbers is not self._numbers and numbers:  # none at all is a moment within a rebalance
+            self._choose(numbers)
+        return self._places[origin % len(self._places)] if self._places else origin
+
+    def _choose(self, numbers: frozenset[int]) -> None:
+        if len(numbers) <= MAX_PARTITIONS:
+            self._places = ()
+        elif self._places:
+            kept = zip(range(MAX_PARTITIONS), self._places, strict=True)
+            self._places = tuple(place if place in numbers else _spread(slot, numbers) for slot, place in kept)
+        else:
+            candidates = numbers & self._numbers or numbers
+            self._places = tuple(_spread(slot, candidates) for slot in range(MAX_PARTITIONS))
+        self._numbers = numbers
+
+
+def _spread(slot: int, numbers: Collection[int]) -> int:
+    """Return the number for a slot: the slots divide the numbers evenly, so that schedulers share the work."""
+    return sorted(numbers)[slot * len(numbers) // MAX_PARTITIONS]
 
 
 def counts_to_produce_with(known: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:

@@ -9,26 +9,37 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.batch_processor import processor_of
+from kafka_redelivery.consumers.handlers.dependencies import Dependencies
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
-from kafka_redelivery.consumers.handlers.handler import Handler, as_handler, find_handler, load_exceptions, opened
-from kafka_redelivery.consumers.handlers.processor import Processor
+from kafka_redelivery.consumers.handlers.handler import (
+    NOTHING,
+    Handler,
+    as_handler,
+    find_handler,
+    load_exceptions,
+    opened,
+)
+from kafka_redelivery.consumers.handlers.values import Takes
 from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.serdes.schemas import LocalSchemas, schema_in_file
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.topology.policy.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
+from kafka_redelivery.topology.config.settings import CodecSection, SerdeSection, Settings
+from kafka_redelivery.topology.policy.decision import NOT_DELIVERED, Decision, Failure, FailureKind, Retry, decide
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry, RetryPolicy
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
@@ -50,6 +61,14 @@ DEFAULT_TOPIC = "source"
 """The source topic of a kit that names none."""
 
 
+class Wait(NamedTuple):
+    """The record keeps its place, uncounted, until something is back that its handler depends on."""
+
+    dependency: str
+    key_only: bool = False
+    """Whether only records of the same key wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One delivery of a record: the decision after it, and the records that the handler emitted."""
@@ -57,8 +76,8 @@ class Delivery:
     attempt: int
     """Number of deliveries so far, including this one. A record that did not reach the handler does not count."""
 
-    decision: Decision
-    """An :class:`Ack`, :class:`Retry`, :class:`DeadLetter`, :class:`Discard` or :class:`Halt`."""
+    decision: Decision | Wait
+    """An :class:`Ack`, :class:`Retry`, :class:`DeadLetter`, :class:`Discard`, :class:`Halt` or :class:`Wait`."""
 
     failure: Failure | None
     """Why the delivery failed; ``None`` = it succeeded."""
@@ -88,7 +107,7 @@ class HandlerKit:
     """
 
     handler: Callable[..., Any]
-    """The handler, sync or async, with the parameters ``(record)`` or ``(record, context)``, or its class.
+    """The handler, sync or async, with the parameters ``(record)``, ``(record, context)`` or ``(batch)``, or its class.
 
     An object with ``__aenter__`` is entered, too, because only the kit can do that on its event loop. One that has only
     ``__enter__`` is the test's own to enter.
@@ -102,11 +121,17 @@ class HandlerKit:
     not_retryable: tuple[type[BaseException], ...] = ()
     """Exception classes that mean the same as :class:`Reject`."""
 
+    dependencies: Mapping[str, Sequence[type[BaseException]]] = field(default_factory=dict)
+    """What may be away, each with the exception classes that mean so. A delivery then ends with :class:`Wait`."""
+
     value: Codec = field(default_factory=RawCodec)
     """Codec of the record's value."""
 
     key: Codec = field(default_factory=RawCodec)
     """Codec of the record's key."""
+
+    value_type: object = None
+    """Type of the value, as ``handler.value`` in the configuration; ``None`` = that of the handler's annotation."""
 
     outputs: dict[str, tuple[Codec, Codec]] = field(default_factory=dict)
     """Codecs of key and value by topic, for the records that the handler emits."""
@@ -119,6 +144,9 @@ class HandlerKit:
 
     topic: str = DEFAULT_TOPIC
     """The name of the source topic, where :meth:`deliver` is given none."""
+
+    batch: bool = False
+    """Whether the handler takes a :class:`Batch` although its parameter has no annotation that says so."""
 
     _resources: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _loop: HandlerLoop = field(default_factory=partial(HandlerLoop, threaded=False), init=False, repr=False)
@@ -137,9 +165,10 @@ class HandlerKit:
         *,
         source: str | None = None,
         handler: Callable[..., Any] | None = None,
+        schemas: Mapping[int, str | Path] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Self:
-        """Create a kit with the handler, the codecs, the outputs and the policy of a configuration file.
+        """Create a kit with the handler, the codecs, the outputs and the policy of a source in a configuration file.
 
         The jitter of a policy with collision avoidance is 0. A handler class is instantiated now, and entered if it is
         a context manager; use the kit in a ``with`` statement to exit it.
@@ -148,6 +177,8 @@ class HandlerKit:
             file: the configuration; its folder is added to ``sys.path``, as a worker does.
             source: the topic of the source; by default the only one.
             handler: called instead of the configured handler.
+            schemas: the ``.avsc`` file of each schema id, used in place of every schema registry; a relative path
+                starts in the folder of the configuration. A source encodes what :meth:`deliver` gets if there is one.
             environment: overrides settings and replaces ``${NAME}``; by default that of this process.
 
         Raises:
@@ -161,34 +192,66 @@ class HandlerKit:
         base = path.absolute().parent
         variables = os.environ if environment is None else environment
         settings = load_settings(path.read_text(encoding="utf-8"), name=str(path), environment=variables)
+        if str(base) not in sys.path:
+            sys.path.append(str(base))
+        return cls.from_settings(settings, base, source=source, handler=handler, schemas=schemas)
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        base: Path,
+        *,
+        given: Mapping[str, object] = NOTHING,
+        source: str | None = None,
+        handler: Callable[..., Any] | None = None,
+        schemas: Mapping[int, str | Path] | None = None,
+    ) -> Self:
+        """Create a kit of settings, see :meth:`from_config`.
+
+        Args:
+            settings: the configuration.
+            base: the folder in which relative paths start.
+            given: handlers and classes by the names that the settings have; all others are imported.
+            source: as of :meth:`from_config`.
+            handler: as of :meth:`from_config`.
+            schemas: as of :meth:`from_config`.
+        """
+        if schemas is not None:
+            settings = without_registry(settings, schemas, base)
         topics = [each.topic for each in settings.sources]
         if (source is None and len(topics) > 1) or source not in {None, *topics}:
             raise ValueError(f"name one of the sources with source=: {', '.join(topics)}")
         topic = topics[0] if source is None else source
         entry = settings.entry(topic)
         key, value = codecs(next(each for each in settings.sources if each.topic == topic), base)
-        if str(base) not in sys.path:
-            sys.path.append(str(base))
-        section = settings.handler
+        section = settings.handler_of(topic)
         if section is None or (section.vectorized and handler is None):
             problem = "is missing" if section is None else "is vectorized"
             raise HandlerLoadError("in the configuration", problem, "give the function to test as handler=")
         kit = cls(
-            find_handler(section.callable) if handler is None else handler,
+            find_handler(section.callable, given) if handler is None else handler,
             policy=entry.redelivery_policy,
             dead_letters=entry.dead_letter_strategy,
             maximum_handler_delay=entry.maximum_handler_delay,
-            not_retryable=load_exceptions(section.not_retryable),
+            not_retryable=load_exceptions(section.not_retryable, given),
+            dependencies={name: load_exceptions(each.unavailable, given) for name, each in section.dependencies},
             value=value,
             key=key,
+            value_type=None if section.value is None else find_handler(section.value, given),
             outputs={output.topic: codecs(output, base) for output in settings.outputs},
             jitter=repeat(0.0) if entry.redelivery_policy.randomised else (),
             topic=topic,
+            batch=section.batch is not None,
         )
         if handler is None:
             kit._open(section.callable)
-            as_handler(kit.handler, target=section.callable)
+            as_handler(kit.handler, target=section.callable, value=kit.value_type, takes=kit._takes)
         return kit
+
+    @property
+    def _takes(self) -> Takes:
+        return "batch" if self.batch else "record"
 
     def __enter__(self) -> Self:
         self._open()
@@ -223,15 +286,52 @@ class HandlerKit:
             stops after 1,000 deliveries.
 
         Raises:
-            HandlerLoadError: the handler takes neither ``(record)`` nor ``(record, context)``, is a generator, or
-                cannot be opened.
+            HandlerLoadError: the handler has other parameters than a handler, takes a value of an unsupported type, is
+                a generator, or cannot be opened.
             EncodeError: the codec cannot encode the key or the value.
         """
-        topic = self.topic if topic is None else topic
-        record = _FetchedRecord(
-            topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms
+        return self.deliver_batch([value], keys=[key], headers=headers, topic=topic)[0]
+
+    def deliver_batch(
+        self,
+        values: Sequence[Any],
+        *,
+        keys: Sequence[Any] | None = None,
+        headers: HeaderList | None = None,
+        topic: str | None = None,
+    ) -> list[list[Delivery]]:
+        """Deliver records together to a batch handler, until each is acknowledged, dead-lettered or discarded.
+
+        Records that are due again at the same time come in one batch, as from a worker. If a call raises, the kit
+        handles its records again as batches of one, as a worker does. A handler of single records gets one by one.
+
+        Args:
+            values: values of the records, see :meth:`deliver`.
+            keys: their keys; ``None`` = no record has one.
+            headers: headers of each record.
+            topic: name of the source topic; by default that of the kit.
+
+        Returns:
+            The deliveries of each record, as :meth:`deliver` returns them.
+
+        Raises:
+            HandlerLoadError, EncodeError: as :meth:`deliver`.
+            ValueError: there are not as many keys as values.
+        """
+        topic, user = self.topic if topic is None else topic, headers or []
+        pairs = zip([None] * len(values) if keys is None else keys, values, strict=True)
+        records = [
+            _FetchedRecord(
+                topic, self._bytes(self.key, key), self._bytes(self.value, value), [*user], self.now_ms, number
+            )
+            for number, (key, value) in enumerate(pairs)
+        ]
+        return self._deliver(
+            [
+                _Awaiting(record, Lineage(topic, 0, record.number, self.now_ms), user, redelivered=False)
+                for record in records
+            ]
         )
-        return self._deliver(record, Lineage(topic, 0, 0, self.now_ms), headers or [], redelivered=False)
 
     def redeliver(self, letter: str | bytes | Mapping[str, Any]) -> list[Delivery]:
         """Deliver a dead letter as a worker gets it after `redelivery dlq redrive`, until its fate is decided.
@@ -258,55 +358,91 @@ class HandlerKit:
         headers = redriven_headers(exported.headers, lineage, "kit")
         record = _FetchedRecord(lineage.address, exported.key, exported.value, headers, self.now_ms)
         user = [pair for pair in users_own(exported.headers) if pair[0] != EXPIRATION]
-        return self._deliver(record, lineage, user, redelivered=True)
+        return self._deliver([_Awaiting(record, lineage, user, redelivered=True)])[0]
 
-    def _deliver(
-        self, record: _FetchedRecord, lineage: Lineage, user: HeaderList, *, redelivered: bool
-    ) -> list[Delivery]:
+    def _deliver(self, records: list[_Awaiting]) -> list[list[Delivery]]:
         self._open()
-        handler = as_handler(self.handler, self.not_retryable)
-        deliveries = []
-        for _ in range(_MAX_DELIVERIES):
-            delivery = self._deliver_once(handler, record, lineage, redelivered=redelivered)
-            deliveries.append(delivery)
-            decision = delivery.decision
-            if not isinstance(decision, Retry):
-                break
-            lineage, redelivered = lineage.delivered(lineage.deliveries + 1), True
-            headers = retry_headers(lineage, "kit", user, decision)
-            record = _FetchedRecord(lineage.address, record.key(), record.value(), headers, self.now_ms)
-            self.now_ms = decision.due_ms
-        return deliveries
+        handler = as_handler(self.handler, self.not_retryable, value=self.value_type, takes=self._takes)
+        listed = [(each, name) for name, classes in self.dependencies.items() for each in classes]
+        handler = replace(handler, dependencies=Dependencies(dict.fromkeys(self.dependencies, 0), listed))
+        due = records
+        while due:
+            self.now_ms = max(self.now_ms, due[0].due_ms)
+            self._deliver_once(handler, due)
+            awaiting = [each for each in records if not each.ended]
+            first_ms = min((each.due_ms for each in awaiting), default=0)
+            due = [each for each in awaiting if each.due_ms == first_ms]
+        return [each.deliveries for each in records]
 
-    def _deliver_once(
-        self, handler: Handler, record: _FetchedRecord, lineage: Lineage, *, redelivered: bool
-    ) -> Delivery:
+    def _deliver_once(self, handler: Handler, records: list[_Awaiting]) -> None:
+        """Deliver records that are due at the same time. Either all of them are redelivered, or none."""
         entry = PolicyEntry(
             redelivery_policy=self.policy,
             dead_letter_strategy=self.dead_letters,
             maximum_handler_delay=self.maximum_handler_delay,
         )
-        topic = lineage.address
-        route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value)
+        topic, redelivered = records[0].lineage.address, records[0].redelivered
+        route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value, group="kit")
         assigned = AssignedPartition(Partition(topic, 0), route, redelivered, Progress(0))
-        item = WorkItem(Lane(assigned, exclusive=True), [record])
-        processor = Processor(handler, self.outputs, lambda: self.now_ms, None)
-        if handler.asynchronous:
-            self._loop.run(processor.run_async(item))
-        else:
-            processor.run(item)
-        if item.held:
+        item = WorkItem(Lane(assigned, exclusive=True), [each.record for each in records], batch=handler.batch)
+        processor = processor_of(handler, self.outputs, lambda: self.now_ms, None)
+        while item.position < len(item.messages) and not item.held:  # a slot gives an item back after its time slice
+            if handler.asynchronous:
+                self._loop.run(processor.run_async(item))
+            else:
+                processor.run(item)
+        if item.held and item.outage is None:
             raise RuntimeError(f"a worker would wait and deliver the record again, uncounted: {item.held}")
-        failure = item.failures[0][1] if item.failures else None
-        outputs = tuple(item.outputs[0][1]) if item.outputs else ()
-        if failure is None or failure.kind not in NOT_DELIVERED:
-            lineage = lineage.delivered(lineage.deliveries + 1)
-        decision = decide(failure, lineage, entry, self.now_ms, self.jitter)
-        return Delivery(lineage.deliveries, decision, failure, outputs, self.now_ms)
+        failures, outputs = dict(item.failures), dict(item.outputs)
+        if item.outage is not None:
+            failures |= dict.fromkeys(range(item.position, len(records)), item.outage.failure)
+        for index, each in enumerate(records):
+            failure = failures.get(index)
+            lineage = each.lineage
+            if failure is not None and failure.kind is FailureKind.UNAVAILABLE:
+                wait = Wait(failure.dependency, failure.key_only)
+                each.deliveries.append(Delivery(lineage.deliveries, wait, failure, (), self.now_ms))
+                continue
+            if failure is None or failure.kind not in NOT_DELIVERED:
+                lineage = lineage.delivered(lineage.deliveries + 1)
+            decision = decide(failure, lineage, entry, self.now_ms, self.jitter)
+            delivery = Delivery(lineage.deliveries, decision, failure, tuple(outputs.get(index, ())), self.now_ms)
+            each.deliveries.append(delivery)
+            if isinstance(decision, Retry):
+                each.await_retry(decision, self.now_ms)
 
     @staticmethod
     def _bytes(codec: Codec, value: Any) -> bytes | None:  # noqa: ANN401
         return value if isinstance(value, bytes) else codec.encode(value)
+
+
+@dataclass(slots=True)
+class _Awaiting:
+    """A record that the kit delivers until its fate is decided."""
+
+    record: _FetchedRecord
+    lineage: Lineage
+    user: HeaderList
+    """The headers of the user."""
+
+    redelivered: bool
+    deliveries: list[Delivery] = field(default_factory=list)
+    due_ms: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the record is not delivered again."""
+        return len(self.deliveries) >= _MAX_DELIVERIES or not isinstance(self.deliveries[-1].decision, Retry)
+
+    def await_retry(self, decision: Retry, now_ms: int) -> None:
+        """Become the retry record that a worker would write and the scheduler release."""
+        self.lineage, self.redelivered = self.lineage.delivered(self.lineage.deliveries + 1), True
+        headers = retry_headers(self.lineage, "kit", self.user, decision)
+        before = self.record
+        self.record = _FetchedRecord(
+            self.lineage.address, before.key_bytes, before.value_bytes, headers, now_ms, before.number
+        )
+        self.due_ms = decision.due_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +454,7 @@ class _FetchedRecord:
     value_bytes: bytes | None
     record_headers: HeaderList
     at_ms: int
+    number: int = 0
 
     def __len__(self) -> int:
         return len(self.value_bytes or b"")
@@ -329,7 +466,7 @@ class _FetchedRecord:
         return 0
 
     def offset(self) -> int:
-        return 0
+        return self.number
 
     def key(self) -> bytes | None:
         return self.key_bytes
@@ -345,3 +482,39 @@ class _FetchedRecord:
 
     def timestamp(self) -> tuple[int, int]:
         return 1, self.at_ms
+
+
+_Topic = TypeVar("_Topic", bound=CodecSection)
+
+
+def without_registry(settings: Settings, schemas: Mapping[int, str | Path], base: Path) -> Settings:
+    """Return the settings with schemas in files in place of every schema registry.
+
+    Args:
+        settings: the configuration.
+        schemas: the ``.avsc`` file of each id.
+        base: the folder in which relative paths start.
+
+    Raises:
+        SchemaError: a file cannot be read, or none has the schema that a topic is written with.
+    """
+    files = {number: str(base / path) for number, path in schemas.items()}
+    known = LocalSchemas({number: Path(path) for number, path in files.items()})
+
+    def local(section: SerdeSection, write_id: int | None) -> SerdeSection:
+        if not section.registry:
+            return section
+        if section.write_id is not None:
+            write_id = section.write_id
+        elif section.subject is not None and section.reader is not None:
+            write_id = known.id_for(section.subject, schema_in_file(base / section.reader))
+        update = {"registry": {}, "subject": None, "schemas": files, "write_id": write_id}
+        return section.model_copy(update=update)
+
+    def with_files(section: _Topic, write_id: int | None = None) -> _Topic:
+        return section.model_copy(update={"key": local(section.key, write_id), "value": local(section.value, write_id)})
+
+    # Only a test writes to a source, so no setting says with which schema.
+    only = next(iter(files)) if len(files) == 1 else None
+    sources = tuple(with_files(each, only) for each in settings.sources)
+    return settings.model_copy(update={"sources": sources, "outputs": tuple(map(with_files, settings.outputs))})

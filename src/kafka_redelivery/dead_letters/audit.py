@@ -12,14 +12,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
-from kafka_redelivery.dead_letters.ledger import redrive_topics
+from kafka_redelivery.dead_letters.ledger import job_topics, open_dlq_writer, refusal
 from kafka_redelivery.dead_letters.source import LetterSource
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 
@@ -62,6 +63,12 @@ def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
     return sorted(found, key=lambda each: -each.at_ms)
 
 
+def note_outage(settings: Settings, by: str, dependency: str, until_ms: int | None, *, opens: bool) -> None:
+    """Write that a person is about to open or close the outage of a dependency; raises as :func:`write_note`."""
+    about = dependency if until_ms is None else f"{dependency} until {printable_time(until_ms)}"
+    write_note(settings, by, "open outage" if opens else "close outage", about)
+
+
 def write_note(
     settings: LetterSource,
     by: str,
@@ -69,7 +76,6 @@ def write_note(
     about: str = "",
     job: str = "",
     topics: TopicIds | None = None,
-    clock: Clock = wall_clock_ms,
 ) -> None:
     """Write what a person is about to do; ``topics``: of the letters that it is about.
 
@@ -77,9 +83,9 @@ def write_note(
         RedriveError: Kafka does not take it.
         TransportError: Kafka does not answer or denies access.
     """
-    topic, _ = redrive_topics(settings, settings.group)
+    topic, _ = job_topics(settings, settings.group)
     name = secrets.token_hex(5)
-    note = Note(at_ms=clock(), by=by, what=what, about=about, job=job, topics=topics or TopicIds())
+    note = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds())
     key, value = note_record(name, note)
     records = [ProducerRecord(topic, 0, key, value)]
     try:
@@ -89,4 +95,6 @@ def write_note(
         raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {error}") from error
     except WriteRefusedError as error:
         problem = refusal(error.refused[0], records)
+        if error.refused[0].cause is RefusalCause.MISSING:
+            problem += "; run: redelivery topology apply"
         raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {problem}") from error

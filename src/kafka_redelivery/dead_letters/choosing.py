@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState, Selection
 from kafka_redelivery.topology.durations import parse_time
 from kafka_redelivery.topology.errors import OptionError
 

@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import lacks_content, sent_again, system_of
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
-from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics, sweep_plan
+from kafka_redelivery.dead_letters.foreign.systems import UNKNOWN, System, is_claimed
+from kafka_redelivery.dead_letters.pointers import Source
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec
-from kafka_redelivery.topology.wire.headers import EXPIRATION, ORIG_QUEUE, HeaderList, read_lineage, redriven_headers
-from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, RedriveMark
+from kafka_redelivery.topology.topics.naming import Naming
+from kafka_redelivery.topology.wire.headers import (
+    EXPIRATION,
+    MAX_MARK,
+    ORIG_QUEUE,
+    HeaderList,
+    RedriveMark,
+    read_lineage,
+    redriven_headers,
+)
+from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
-
-
-class Targets:
-    """The topics that letters are sent to."""
-
-    def __init__(self, settings: Settings, options: JobOptions) -> None:
-        self._options = options
-        self._ours = options.group == settings.group
-        self._naming = replace(settings.naming(), group=options.group)
-        self.parking = self._naming.parking_topic()
-        """Takes letters that were sent again too often."""
-        self._of: dict[str, str] = {}
-        """Answers that were given: the letters of a job come from few sources."""
-
-    @property
-    def fix(self) -> str:
-        """What to do about a target that does not exist."""
-        return "run: redelivery topology apply" if self._ours else "name it with --ready TOPIC"
-
-    def of(self, origin: str) -> str:
-        """Return the target of the letters of a source topic."""
-        found = self._of.get(origin)
-        if found is None:
-            options = self._options
-            found = self._of[origin] = options.to or options.ready or self._naming.ready_topic(origin)
-        return found
-
-    def of_origin(self, origin: str | None) -> str | None:
-        """Return the target of letters; ``None`` if what they say about their origin is damaged."""
-        return None if origin is None else self.of(origin)
 
 
 def refuse_target(settings: Settings, options: JobOptions) -> None:
@@ -74,17 +55,47 @@ def refuse_target(settings: Settings, options: JobOptions) -> None:
                 raise RedriveError(f"--to {topic} is a ready topic; leave --to out to send to ready topics")
 
 
-class Copies:
-    """Makes the records of a job."""
+class _Copies:
+    """What both kinds of copies have in common."""
+
+    fix: str
+    """What to do about a target that does not exist."""
+
+    def __init__(self, naming: Naming, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
+        self._naming, self._options, self._counts = naming, options, partition_counts
+        self.parking = naming.parking_topic()
+        """Takes letters that were sent again too often."""
+
+    def _count(self, topic: str) -> int:
+        if topic not in self._counts:
+            raise RedriveError(f"there is no topic {topic}, or it may not be described; {self.fix}")
+        return self._counts[topic]
+
+
+class Copies(_Copies):
+    """Where the letters of a job are sent, and the records that they become."""
 
     def __init__(self, settings: Settings, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
-        self._options = options
-        self._entries = settings.entries() if options.group == settings.group else {}
-        self._targets = Targets(settings, options)
-        self._counts = partition_counts
+        super().__init__(replace(settings.naming(), group=options.group), options, partition_counts)
+        is_ours = options.group == settings.group
+        self._entries = settings.entries() if is_ours else {}
+        self.fix = "run: redelivery topology apply" if is_ours else "name it with --ready TOPIC"
+        self._targets: dict[str, str] = {}
+        """Answers that were given: the letters of a job come from few sources."""
+
+    def target_of(self, origin: str | None) -> str | None:
+        """Return the target of the letters of a source topic; ``None`` if what they say about it is damaged."""
+        return None if origin is None else self._target(origin)
+
+    def _target(self, origin: str) -> str:
+        found = self._targets.get(origin)
+        if found is None:
+            options = self._options
+            found = self._targets[origin] = options.to or options.ready or self._naming.ready_topic(origin)
+        return found
 
     def record(
-        self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int
+        self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int, source: Source | None = None
     ) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic.
 
@@ -96,11 +107,13 @@ class Copies:
             headers: its headers.
             mark: the mark of the copy.
             now_ms: epoch ms.
+            source: unused: our letters have all of their records.
 
         Raises:
             HeaderError: what the letter says about its origin is damaged.
             RedriveError: the target does not exist.
         """
+        del source
         lineage = read_lineage(headers)
         if mark.number > self._options.max_redrives:
             return self._parked(message, headers, lineage), True
@@ -132,7 +145,7 @@ class Copies:
             lineage.persistent,
             text if len(text) <= MAX_MARK else "",
         )
-        topic = self._targets.of(lineage.address)
+        topic = self._target(lineage.address)
         return ProducerRecord(
             topic,
             lineage.partition % self._count(topic),
@@ -144,34 +157,8 @@ class Copies:
     def _parked(self, message: Message, headers: HeaderList, lineage: Lineage) -> ProducerRecord:
         """Return the letter itself, without its expiration."""
         kept = [pair for pair in headers if pair[0] != EXPIRATION]
-        number = lineage.partition % self._count(self._targets.parking)
-        return ProducerRecord(self._targets.parking, number, message.key(), message.value(), kept)
-
-    def _count(self, topic: str) -> int:
-        if topic not in self._counts:
-            raise RedriveError(
-                f"there is no topic {topic}, or it may not be described; create it, or see --to and --ready"
-            )
-        return self._counts[topic]
-
-
-class ForeignTargets:
-    """The topics that letters are sent to."""
-
-    def __init__(self, settings: OtherSystem, options: JobOptions) -> None:
-        self._settings, self._options = settings, options
-        self.parking = settings.naming().parking_topic()
-        """Takes letters that were sent again too often."""
-
-    @property
-    def fix(self) -> str:
-        """What to do about a target that does not exist."""
-        return "create it, name another one with --to TOPIC"
-
-    def of_origin(self, origin: str | None) -> str | None:
-        """Return the target of letters; ``None`` if their headers name none, or one that they must not be sent to."""
-        topic = self._options.to or origin
-        return topic if topic and not _forbidden(self._settings, topic) else None
+        number = lineage.partition % self._count(self.parking)
+        return ProducerRecord(self.parking, number, message.key(), message.value(), kept)
 
 
 def refuse_foreign_options(settings: OtherSystem, options: JobOptions) -> None:
@@ -192,49 +179,80 @@ def _forbidden(settings: OtherSystem, topic: str) -> bool:
     return topic == settings.dead_letter_topic or topic in settings.naming().internal_topics() or topic.startswith("__")
 
 
-class ForeignCopies:
-    """Makes the records of a job; the counterpart of :class:`Copies`."""
+class ForeignCopies(_Copies):
+    """The counterpart of :class:`Copies` for another system's letters."""
+
+    fix = "create it, or name another one with --to TOPIC"
 
     def __init__(self, settings: OtherSystem, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
-        self._settings, self._options, self._counts = settings, options, partition_counts
-        self._parking = settings.naming().parking_topic()
+        super().__init__(settings.naming(), options, partition_counts)
+        self._settings = settings
+
+    def target_of(self, origin: str | None) -> str | None:
+        """Return the target of letters; ``None`` if their headers name none, or one that they must not be sent to."""
+        topic = self._options.to or origin
+        return topic if topic and not _forbidden(self._settings, topic) else None
 
     def refuse_others(self, headers: HeaderList) -> None:
         """Do nothing: all letters of the topic are meant."""
 
     def record(
-        self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int
+        self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int, source: Source | None = None
     ) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic.
 
-        It goes there unchanged if it was sent again too often. Else it is the record that the system had read: in the
-        partition that the headers name; without one, in that of its key, as Java clients choose it; without a key, in
-        the one with the number of its own.
+        It goes there with all its headers if it was sent again too often. Else it is the record that the system had
+        read: in the partition that the headers name; without one, in that of its key, as Java clients choose it;
+        without a key, in the one with the number of its own. A letter without content gets that of ``source``.
 
         Raises:
             RedriveError: the headers do not name a target, or it does not exist; or the letter has no content.
         """
         del now_ms  # other systems have no expiration of their own
+        system = system_of(headers, self._settings.recognition)
+        if is_claimed(system.name):
+            raise RedriveError(f"claimed: {system.name} could have written it; say which one with --system")
+        content, given = self._content(system, message, headers, source)
         if mark.number > self._options.max_redrives:
-            number = message.partition() % self._count(self._parking)
-            return ProducerRecord(self._parking, number, message.key(), message.value(), headers), True
-        system = system_of(headers, self._settings.mapping)
-        failure = system.read(dict(headers))
-        topic = self._options.to or failure.topic
-        if not topic or _forbidden(self._settings, topic):
-            raise RedriveError(f"its headers name no topic that it could be sent to: {topic!r}; see --to and --map")
-        if not self._options.allow_empty and lacks_content(
-            system, message.key(), has_value=message.value() is not None
-        ):
-            missing = "neither key nor value" if message.key() is None else "no value"
-            raise RedriveError(
-                f"no_content: it has {missing}, and its headers do not say that the record had none; send the record "
-                "from its source, or the letter as it is with --allow-empty"
-            )
+            number = message.partition() % self._count(self.parking)
+            return ProducerRecord(self.parking, number, content.key(), content.value(), headers), True
+        failure = system.read(headers)
+        topic = self.target_of(failure.topic)
+        if topic is None and not (failure.topic or self._options.to) and system is UNKNOWN:
+            raise RedriveError("system not recognised; use --map or --to")
+        if topic is None:
+            named = self._options.to or failure.topic
+            raise RedriveError(f"its headers name no topic that it could be sent to: {named!r}; see --to and --map")
         text = str(mark) if self._options.to is None else ""
-        kept = sent_again(headers, system, text if len(text) <= MAX_MARK else "")
+        kept = sent_again(given, system, text if len(text) <= MAX_MARK else "")
         partition = self._partition(topic, failure.partition, message)
-        return ProducerRecord(topic, partition, message.key(), message.value(), kept), False
+        return ProducerRecord(topic, partition, content.key(), content.value(), kept), False
+
+    def _content(
+        self, system: System, message: Message, headers: HeaderList, source: Source | None
+    ) -> tuple[Message, HeaderList]:
+        """Return what has key and value of the record, and its headers, from which those of the failure are removed.
+
+        Raises:
+            RedriveError: the letter has no content, and its record is not there.
+        """
+        record = None if source is None else source.record
+        empty = lacks_content(system, message.key(), has_value=message.value() is not None)
+        if not empty or self._options.allow_empty:
+            if self._options.restore_headers and record is not None and _same(record, message):
+                return message, headers_of(record)
+            return message, headers
+        if record is not None:
+            return record, headers_of(record)
+        missing = "neither key nor value" if message.key() is None else "no value"
+        if source is not None:
+            if source.waits:
+                raise RedriveError(f"it has {missing}, and {source.problem}; send it again when that has ended")
+            raise RedriveError(f"gone: it has {missing}, and {source.problem}; --allow-empty sends it as it is")
+        raise RedriveError(
+            f"no_content: it has {missing}, and its headers do not say where its record is; send the record from its "
+            "source, or the letter as it is with --allow-empty"
+        )
 
     def _partition(self, topic: str, named: int | None, message: Message) -> int | None:
         count = self._count(topic)
@@ -242,32 +260,9 @@ class ForeignCopies:
             return named % count
         return None if message.key() is not None else message.partition() % count
 
-    def _count(self, topic: str) -> int:
-        if topic not in self._counts:
-            raise RedriveError(f"there is no topic {topic}, or it may not be described; create it, or see --to")
-        return self._counts[topic]
 
-
-def refuse_group(settings: LetterSource, group: str) -> None:
-    """Refuse to ask for a group of ours among another system's letters.
-
-    Raises:
-        RedriveError: it is asked for.
-    """
-    if isinstance(settings, OtherSystem) and group != settings.group:
-        raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
-
-
-def letter_topics(settings: LetterSource) -> Collection[str]:
-    """Return the dead-letter topics of a configuration."""
-    return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else dead_letter_topics(settings)
-
-
-def targets_of(settings: LetterSource, options: JobOptions) -> Targets | ForeignTargets:
-    """Return the topics that letters are sent to."""
-    if isinstance(settings, OtherSystem):
-        return ForeignTargets(settings, options)
-    return Targets(settings, options)
+def _same(record: Message, letter: Message) -> bool:
+    return (record.key(), record.value()) == (letter.key(), letter.value())
 
 
 def copies(
@@ -298,6 +293,13 @@ def copies(
             f"job {spec.job} is not sent: {problem}. It was created with another configuration, or forged: "
             "`redelivery dlq jobs` says by whom, `redelivery dlq cancel` frees its letters"
         )
+    return copies_of(settings, options, partition_counts)
+
+
+def copies_of(
+    settings: LetterSource, options: JobOptions, partition_counts: Mapping[str, int]
+) -> Copies | ForeignCopies:
+    """Return what says where letters are sent and makes their records; options have been refused before."""
     if isinstance(settings, OtherSystem):
         return ForeignCopies(settings, options, partition_counts)
     return Copies(settings, options, partition_counts)
@@ -311,7 +313,8 @@ def refuse_options(settings: LetterSource, options: JobOptions) -> None:
     """
     if isinstance(settings, OtherSystem):
         refuse_foreign_options(settings, options)
-    elif options.allow_empty:
-        raise RedriveError("--allow-empty is for dead letters of other systems: ours have the record that was read")
+    elif options.allow_empty or options.restore_headers:
+        option = "--allow-empty" if options.allow_empty else "--restore-headers"
+        raise RedriveError(f"{option} is for dead letters of other systems: ours have the record that was read")
     else:
         refuse_target(settings, options)

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
-import socket
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.copies import refuse_options, targets_of
+from kafka_redelivery.dead_letters.copies import Copies, ForeignCopies, copies_of, refuse_options
+from kafka_redelivery.dead_letters.foreign.systems import is_claimed
 from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.letter_places import refuse_created_again
+from kafka_redelivery.dead_letters.index.sql import Condition, quoted, unexpired
+from kafka_redelivery.dead_letters.jobs import OpenJob
+from kafka_redelivery.dead_letters.ledger import Ledger, author
+from kafka_redelivery.dead_letters.letter import FREE, UNKNOWN_OUTCOME, Selection
+from kafka_redelivery.dead_letters.pointers import NO_COPY, Source, Sources, grouped, pointer, source_mark
+from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
-from kafka_redelivery.dead_letters.standing import FREE
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, checksum, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
-from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.transport.client_config import producer_config
-from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import (
-    RefusalCause,
-    RefusedRecord,
-    WriteAbortedError,
-    WriteRefusedError,
-    WriterFencedError,
-    grant,
-)
-from kafka_redelivery.transport.protocols import Partition, ProducerRecord
-
-_ATTEMPTS = 3
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError
+from kafka_redelivery.transport.errors import grant
+from kafka_redelivery.transport.protocols import Partition
 
 
 class Edit(NamedTuple):
@@ -86,8 +77,30 @@ class Preview:
     refused: int = 0
     """Those among the listed that the job will refuse: what they say about their origin is damaged."""
 
+    unrecognised: int = 0
+    """Those among the refused whose system is not recognised, so that nothing says where they came from."""
+
+    claimed: Counter[str] = field(default_factory=Counter)
+    """Those among the refused that several systems claim, by their names."""
+
     no_content: int = 0
-    """Those among the listed that the job will refuse because another system has written them without content."""
+    """Those among the listed that the job will refuse because another system has written them without content, and does
+    not say where their records are."""
+
+    gone: int = 0
+    """Those among the listed that the job will refuse because they have no content, and their records are gone."""
+
+    fetched: int = 0
+    """Those among the listed that have no content, so that the job reads their records from where they came from."""
+
+    fetched_bytes: int = 0
+    """The size of the keys and values of these records."""
+
+    by_time_only: int = 0
+    """Those among the fetched of which only the time was compared, because the letter has no key."""
+
+    headers_lost: int = 0
+    """Those among the listed that are sent without the headers of their records, which another system has left out."""
 
     in_jobs: Counter[str] = field(default_factory=Counter)
     """Letters that are meant but belong to a job that has not sent them yet."""
@@ -98,13 +111,36 @@ class Preview:
     expired: int = 0
     """Letters that are meant but have expired, so that they are hidden."""
 
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        rate = self.options.rate
+        return {
+            "letters": self.total,
+            "targets": dict(self.targets),
+            "seconds": None if rate is None else round(self.total / rate, 1),
+            "redrivenBefore": self.redriven_before,
+            "parking": self.parking,
+            "refused": self.refused,
+            "unrecognised": self.unrecognised,
+            "claimed": dict(self.claimed),
+            "noContent": self.no_content,
+            "gone": self.gone,
+            "fetched": self.fetched,
+            "fetchedBytes": self.fetched_bytes,
+            "byTimeOnly": self.by_time_only,
+            "headersLost": self.headers_lost,
+            "inJobs": dict(self.in_jobs),
+            "sentBefore": self.sent_before,
+            "expired": self.expired,
+        }
+
 
 def preview(
     settings: LetterSource,
     index: Index,
     selection: Selection,
     options: JobOptions,
-    topics: Collection[str],
+    topics: Mapping[str, int],
     now_ms: int,
     ends: Mapping[Partition, int] | None = None,
 ) -> Preview:
@@ -118,7 +154,7 @@ def preview(
         index: that of the group whose letters are meant, up to date.
         selection: which letters are meant.
         options: those of the job.
-        topics: the topics that the cluster shows.
+        topics: the topics that the cluster shows, and their numbers of partitions.
         now_ms: the present (epoch ms).
         ends: letters below these are meant; without it, all that the index has.
 
@@ -127,18 +163,19 @@ def preview(
         IndexUnusableError: the index cannot tell.
     """
     refuse_options(settings, options)
-    found, targets = Preview(selection, options, ends, now_ms), targets_of(settings, options)
+    found, targets = Preview(selection, options, ends, now_ms), copies_of(settings, options, topics)
     fate, wanted = _fate(found), _meant(index, found)
     damaged = "false" if isinstance(settings, OtherSystem) else "attempts IS NULL"
+    looks = isinstance(settings, OtherSystem) and options.reads_sources
+    points = _POINTS if looks else "false"
     kinds = index.rows(
         f"""
-        SELECT {fate.sql} AS fate, CASE WHEN fate = 'in_job' THEN job END, sends + redrives,
-               CASE WHEN {damaged} THEN NULL ELSE source_topic END, reason, no_content, count(*)
-        FROM letters WHERE {wanted.sql} GROUP BY ALL
+        SELECT {fate.sql} AS fate, job, sends + redrives, {damaged}, source_topic, reason, no_content, system, count(*)
+        FROM letters WHERE {wanted.sql} AND NOT ({fate.sql} = 'listed' AND {points}) GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
-        fate.parameters + wanted.parameters,
+        fate.parameters + wanted.parameters + fate.parameters,
     )
-    for fate_of, job, sends, origin, reason, no_content, number in kinds:
+    for fate_of, job, sends, is_damaged, origin, reason, no_content, system, number in kinds:
         match fate_of:
             case "expired":
                 found.expired += number
@@ -147,10 +184,14 @@ def preview(
             case "sent_before":
                 found.sent_before += number
             case _:
-                target = targets.of_origin(origin)
+                target = targets.target_of(None if is_damaged else origin)
                 # If an origin is damaged, a topic for it is not expected.
-                is_damaged = reason == Reason.BAD_HEADERS and target not in {*topics, options.to, options.ready}
-                _count(found, None if is_damaged else target, sends, number, no_content=no_content)
+                if reason == Reason.BAD_HEADERS and target not in {*topics, options.to, options.ready}:
+                    target = None
+                _count(found, target, sends, number, system, no_content=no_content)
+    if isinstance(settings, OtherSystem) and looks:
+        with closing(Sources(settings, topics)) as sources:
+            _look_at_sources(found, index, sources, targets, fate, wanted)
     found.snapshot = index.snapshot
     needed = {*found.targets, *([targets.parking] if found.parking else [])}
     missing = ", ".join(sorted(topic for topic in needed if topic not in topics))
@@ -162,19 +203,87 @@ def preview(
     return found
 
 
-def _count(found: Preview, target: str | None, sends: int, number: int, *, no_content: bool) -> None:
+_POINTS: Final = f"(no_content OR coalesce(system, '') IN ({', '.join(map(quoted, NO_COPY))}))"
+"""Letters of whose records something is needed."""
+
+
+def _look_at_sources(
+    found: Preview,
+    index: Index,
+    sources: Sources,
+    targets: Copies | ForeignCopies,
+    fate: Condition,
+    wanted: Condition,
+) -> None:
+    """Count listed letters of whose records something is needed, as the job will find these."""
+    rows = index.rows(
+        f"""
+        SELECT sends + redrives, source_topic, source_id, died_ms, key, raw_key, no_content, system
+        FROM letters WHERE {wanted.sql} AND {fate.sql} = 'listed' AND {_POINTS}
+        """,  # noqa: S608 - conditions are compiled
+        wanted.parameters + fate.parameters,
+    )
+    named = [
+        (pointer(source_id, died_ms, raw_key if key is None else key.encode()), sends, origin, no_content, system)
+        for sends, origin, source_id, died_ms, key, raw_key, no_content, system in rows
+    ]
+    named.sort(key=lambda each: (each[0] is not None, each[0] and each[0][:2]))  # near records are read at once
+    for group in grouped(named):
+        its = sources.find([each for each, *_ in group])
+        for source, (_, sends, origin, no_content, system) in zip(its, group, strict=True):
+            count_by_source(found, targets.target_of(origin), sends, system, source, no_content=no_content)
+
+
+def count_by_source(
+    found: Preview, target: str | None, sends: int, system: str | None, source: Source | None, *, no_content: bool
+) -> None:
+    """Count one letter whose record was looked for; without a source its headers do not say where that is."""
+    record = None if source is None else source.record
+    try:
+        mark = source_mark(source)
+    except UnreadableHeadersError:  # the job refuses its letter, too
+        _count(found, None, sends, 1, system, no_content=no_content)
+        return
+    times = sends + (mark.number if mark else 0)
+    missing = no_content and record is None
+    _count(found, target, times, 1, system, no_content=missing, gone=missing and source is not None)
+    if no_content and source is not None and record is not None and not found.options.allow_empty:
+        found.fetched += 1
+        found.fetched_bytes += len(record) + len(record.key() or b"")
+        found.by_time_only += source.by_time_only
+    elif not no_content and not (found.options.restore_headers and record is not None):
+        found.headers_lost += 1
+
+
+def _count(
+    found: Preview,
+    target: str | None,
+    sends: int,
+    number: int,
+    system: str | None,
+    *,
+    no_content: bool,
+    gone: bool = False,
+) -> None:
     """Count letters that are alike and that the job lists; without a target they will be refused."""
     options = found.options
     found.total += number
     found.redriven_before += number if sends else 0
     if options.discard:  # they are sent nowhere
         return
-    if target is None:
+    if target is None or is_claimed(system or ""):
         found.refused += number
+        if is_claimed(system or ""):
+            found.claimed[system or ""] += number
+        elif system == "":
+            found.unrecognised += number
+    elif no_content and not options.allow_empty:
+        if gone:
+            found.gone += number
+        else:
+            found.no_content += number
     elif sends >= options.max_redrives:
         found.parking += number
-    elif no_content and not options.allow_empty:
-        found.no_content += number
     else:
         found.targets[target] += number
 
@@ -224,11 +333,9 @@ def _listed(index: Index, chosen: Preview) -> dict[SliceId, OffsetSet]:
 
 
 def create(
-    settings: LetterSource,
     ledger: Ledger,
     index: Index,
     chosen: Preview,
-    clock: Clock = wall_clock_ms,
     edit: Edit | None = None,
     by: str | None = None,
 ) -> Job:
@@ -237,11 +344,9 @@ def create(
     Those that other jobs have claimed since the index was brought up to date belong to them.
 
     Args:
-        settings: how to reach Kafka, and the names of topics.
-        ledger: reads the job again.
+        ledger: writes the job, and reads it again.
         index: the one of the preview, settled, and open since.
         chosen: what is sent.
-        clock: tells the time.
         edit: the value that it sends instead of that of its one letter.
         by: its author, if that is not the user of this process.
 
@@ -255,7 +360,7 @@ def create(
         refuse_created_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
     spec = JobSpec(
         job=job,
-        at_ms=clock(),
+        at_ms=wall_clock_ms(),
         by=by or author(),
         seen=index.seen,
         options=options,
@@ -264,69 +369,63 @@ def create(
         edited=None if edit is None else edit.summary(),
         topics=topics,
     )
-    append_jobs(settings, ledger, job, list(job_records(spec, letters, None if edit is None else edit.value)))
+    ledger.append(job, job_records(spec, letters, None if edit is None else edit.value))
     return ledger.jobs.jobs[job]
 
 
-def append_jobs(settings: LetterSource, ledger: Ledger, job: str, records: list[StoredRecord]) -> None:
-    """Write records of one job in one transaction, then read the topic of the jobs again.
+class Agreed(NamedTuple):
+    """What a person has been shown, and has agreed to."""
 
-    Raises:
-        RedriveError: Kafka does not take them.
-        TransportError: Kafka does not answer or denies access.
-    """
-    produced = [ProducerRecord(ledger.jobs_topic, 0, key, value) for key, value in records]
-    before, problem = _written(ledger, job), ""
-    for _ in range(_ATTEMPTS):
-        with closing(open_dlq_writer(settings, ledger.group, job)) as writer:
-            try:
-                writer.write(produced, {})
-            except (WriteAbortedError, WriterFencedError) as error:  # another process may end the same job
-                problem = str(error)
-            except WriteRefusedError as error:
-                raise RedriveError(f"nothing is changed: {refusal(error.refused[0], produced)}") from error
-        ledger.refresh()  # an aborted write may have been committed after all
-        if _written(ledger, job) != before:
-            return
-    raise RedriveError(
-        f"Kafka does not take the records of job {job}, so nothing is changed: {problem}; run the command again"
-    )
+    document: Mapping[str, Any]
+    """The preview, see :meth:`Preview.document`; empty if there was none."""
+
+    ends: Mapping[Partition, int]
+    """The ends of the partitions before it. Letters below these are meant."""
+
+    topics: TopicIds
+    """The ids of the dead-letter topics before it. Of another topic nothing is sent."""
 
 
-def _written(ledger: Ledger, name: str) -> tuple[bool, bool]:
-    job = ledger.jobs.jobs.get(name)
-    return job is not None, job is not None and job.cancelled_ms is not None
-
-
-def open_dlq_writer(settings: LetterSource, group: str, name: str) -> TransactionalWriter:
-    """Open a transactional writer of a group; one with the same name is fenced, and its transaction ended.
-
-    Raises:
-        TransportError: Kafka does not answer or denies it.
-    """
-    return TransactionalWriter(producer_config(settings.kafka, transactional_id=f"{group}.dlq.{name}"), None)
-
-
-def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:
-    """Return which topic cannot be written, why, and what to do about a cause outside the record.
+def create_job(
+    settings: LetterSource,
+    index: Index,
+    selection: Selection,
+    options: JobOptions,
+    ask: Callable[[Preview], bool],
+    agreed: Agreed | None = None,
+    by: str | None = None,
+) -> OpenJob | None:
+    """Create a job of the letters that are there now.
 
     Args:
-        refused: a record that Kafka refuses.
-        records: those of the write.
+        settings: the configuration.
+        index: can select the letters, and is up to date.
+        selection: the letters.
+        options: how they are sent, or that they are set aside.
+        ask: shows what the job would do, and returns whether to create it.
+        agreed: what was agreed to before; it is asked only if the job would do something else.
+        by: the author, if that is not the user of this process.
+
+    Returns:
+        ``None`` if the answer was no.
+
+    Raises:
+        RedriveError: a target is refused or does not exist, a topic was created again, or nothing is left to send.
+        TransportError: Kafka does not answer or denies access.
     """
-    topic = records[refused.index].topic
-    fix = ""
-    if refused.cause is RefusalCause.FORBIDDEN:
-        fix = grant(f"Write on topic {topic}")
-    elif refused.cause is RefusalCause.CLOCK:
-        fix = "; correct the clock of this machine"
-    return f"{topic} cannot be written: {refused.reason}{fix}"
+    if agreed is not None:
+        refuse_created_again(agreed.topics, index.topics, "set aside" if options.discard else "sent")
+    topics, ends = ClusterAdmin(settings.kafka).partition_counts(), None if agreed is None else agreed.ends
+    chosen = preview(settings, index, selection, options, topics, wall_clock_ms(), ends)
+    shown = agreed is not None and agreed.document == chosen.document()
+    if not shown and not ask(chosen):
+        return None
+    if not chosen.total:
+        raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
+    ledger = Ledger(settings, options.group)
+    return OpenJob(settings, ledger, create(ledger, index, chosen, by=by).id)
 
 
-def author() -> str:
-    """Return who runs this program, for the list of the jobs."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container without that user
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+def discarding(group: str, selection: Selection) -> JobOptions:
+    """Return how a job sets letters aside: also those without an outcome, if the selection names their state."""
+    return JobOptions(group=group, discard=True, again=not UNKNOWN_OUTCOME.isdisjoint(selection.states))

@@ -15,16 +15,15 @@ from threading import Event
 from typing import Protocol, TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.chunking import MAX_BYTES
-from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
-from kafka_redelivery.dead_letters.letter_places import letter_partitions, letter_topic_ids, refuse_created_again
+from kafka_redelivery.dead_letters.ledger import open_dlq_writer, refusal
+from kafka_redelivery.dead_letters.reading import letter_partitions, letter_topic_ids, refuse_created_again
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.redrive.job import CHUNK
+from kafka_redelivery.topology.redrive.job import CHUNK, CHUNK_BYTES
 from kafka_redelivery.topology.wire.headers import IMPORTED_FROM
 from kafka_redelivery.transport.activemq.broker_message import BrokerMessage
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
@@ -81,7 +80,7 @@ class Drained:
     ``None`` if the broker does not say it, or not all messages were meant.
     """
 
-    def forget_left(self) -> None:
+    def count_left_anew(self) -> None:
         """Count the messages anew that are delivered and stay."""
         self.without_source.clear()
         self.refused.clear()
@@ -160,7 +159,7 @@ class Drain:
                     inbox.acknowledge(done)
                     progress(self.result.topics.total())
                 elif inbox.widen():
-                    self.result.forget_left()  # they come again
+                    self.result.count_left_anew()  # they come again
                 else:
                     break
         self._note_held(inbox, stop, limit, self.result.left)
@@ -179,7 +178,7 @@ class Drain:
         found: _Messages = []
         size = new = 0
         room = CHUNK if limit is None else min(CHUNK, limit - self.result.topics.total())
-        while new < room and len(found) < CHUNK and size < MAX_BYTES:
+        while new < room and len(found) < CHUNK and size < CHUNK_BYTES:
             message = inbox.receive(_PART_S if found else wait_s)
             if message is None:
                 break

@@ -6,17 +6,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import Edit, Preview, create, preview
 from kafka_redelivery.dead_letters.decoding import LetterCodecs
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter import LetterState, Selection
 from kafka_redelivery.dead_letters.letter_jobs import found_letter
-from kafka_redelivery.dead_letters.letter_places import refuse_created_again
+from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource
-from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
@@ -28,9 +27,7 @@ MAX_BYTES: Final = 8 * 2**20
 class LetterEditing:
     """One dead letter whose value a person edits."""
 
-    def __init__(
-        self, settings: LetterSource, base: Path, name: str, options: JobOptions, clock: Clock = wall_clock_ms
-    ) -> None:
+    def __init__(self, settings: LetterSource, base: Path, name: str, options: JobOptions) -> None:
         """Find the letter, and refuse one that could not be sent or edited, before any work is put into it.
 
         Args:
@@ -38,7 +35,6 @@ class LetterEditing:
             base: its folder.
             name: the id of the letter.
             options: how it is sent.
-            clock: epoch ms.
 
         Raises:
             RedriveError: there is no such letter, or it cannot be edited or sent; the message says why.
@@ -46,7 +42,7 @@ class LetterEditing:
         """
         if not settings.dead_letters.edit:
             raise RedriveError("deadLetters.edit is false in the configuration: values are not edited here")
-        self._settings, self._options, self._clock = settings, options, clock
+        self._settings, self._options = settings, options
         self.ledger = Ledger(settings, options.group)
         self.found, _ = found_letter(settings, self.ledger, name)
         with self._index() as index:
@@ -70,7 +66,7 @@ class LetterEditing:
         letter, standing, _ = self.found
         selection = Selection(ids=frozenset({letter.id}), letters_only=True)
         topics = self.ledger.partition_counts
-        chosen = preview(self._settings, index, selection, self._options, topics, self._clock())
+        chosen = preview(self._settings, index, selection, self._options, topics, wall_clock_ms())
         problem = ""
         if standing.state is LetterState.IN_JOB:
             command = self.ledger.command("cancel", standing.job or "")
@@ -126,4 +122,4 @@ class LetterEditing:
         with self._index() as index:
             refuse_created_again(self.topics, index.topics)
             edit = Edit(self.original, value)
-            return create(self._settings, self.ledger, index, self._preview(index), self._clock, edit, by)
+            return create(self.ledger, index, self._preview(index), edit, by)

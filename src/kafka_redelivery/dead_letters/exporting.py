@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.index.selecting import unexpired
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.letter_places import letter_topic_ids, refuse_created_again
-from kafka_redelivery.dead_letters.reading import ReportProgress, StoredLetter, letter_in
-from kafka_redelivery.dead_letters.source import LetterSource
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.dead_letters.index.sql import unexpired
+from kafka_redelivery.dead_letters.letter import LetterState, Selection, Standing
+from kafka_redelivery.dead_letters.pointers import Sources, grouped, pointer_of
+from kafka_redelivery.dead_letters.reading import (
+    ReportProgress,
+    StoredLetter,
+    letter_in,
+    letter_topic_ids,
+    refuse_created_again,
+)
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
 
@@ -32,6 +40,17 @@ class Exportable:
     def total(self) -> int:
         """The number of lines."""
         return self.kinds.total()
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        return {
+            "letters": self.total,
+            "expired": self.expired,
+            "kinds": [
+                {"origin": origin, "state": state, "letters": number}
+                for (origin, state), number in self.kinds.most_common()
+            ],
+        }
 
 
 def exportable(index: Index, selection: Selection, now_ms: int) -> Exportable:
@@ -99,3 +118,21 @@ def exported(
         now = letter_topic_ids(settings, PartitionOffsets(settings.kafka).calls)
         refuse_created_again(index.topics, now, "exported", "its letters were counted")
         raise
+
+
+def export_documents(
+    settings: LetterSource, index: Index, selection: Selection, progress: ReportProgress, *, fetch: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines of an export as plain data for JSON; raises as :func:`exported`.
+
+    ``fetch``: whether letters of another system without content get that of the records that they name.
+    """
+    letters = exported(settings, index, selection, progress)
+    if not (fetch and isinstance(settings, OtherSystem)):
+        yield from (each.exported() for each in letters)
+        return
+    with closing(Sources(settings, ClusterAdmin(settings.kafka).partition_counts())) as sources:
+        for group in grouped(letters):
+            pointers = [pointer_of(each.letter) if each.letter.no_content else None for each in group]
+            for letter, source in zip(group, sources.find(pointers), strict=True):
+                yield letter.exported(source)

@@ -13,23 +13,26 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import Any
 
-from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.chunking import MAX_BYTES
-from kafka_redelivery.dead_letters.creation import open_dlq_writer, refusal
-from kafka_redelivery.dead_letters.letter_places import letter_partitions, letter_topic_ids, refuse_created_again
-from kafka_redelivery.dead_letters.reading import ReportProgress
+from kafka_redelivery.dead_letters.ledger import open_dlq_writer, refusal
+from kafka_redelivery.dead_letters.reading import (
+    ReportProgress,
+    letter_partitions,
+    letter_topic_ids,
+    refuse_created_again,
+)
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
-from kafka_redelivery.topology.redrive.job import CHUNK
-from kafka_redelivery.topology.wire.expiry import has_expired
-from kafka_redelivery.topology.wire.headers import IMPORTED_FROM, ORIG_QUEUE, Headers, read_expiration
+from kafka_redelivery.topology.redrive.job import CHUNK, CHUNK_BYTES
+from kafka_redelivery.topology.wire.headers import IMPORTED_FROM, ORIG_QUEUE, Headers, has_expired, read_expiration
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
@@ -59,6 +62,17 @@ class Importable:
     others: int = 0
     """Letters of other groups."""
 
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        return {
+            "letters": len(self.missing),
+            "topics": dict(self.topics),
+            "states": dict(self.states),
+            "present": self.present,
+            "expired": self.expired,
+            "ofOthers": self.others,
+        }
+
 
 class Import:
     """One import of a file."""
@@ -79,7 +93,7 @@ class Import:
         self._read: dict[Partition, int] = {}
         self._missing: set[str] = set()
 
-    def preview(self, progress: ReportProgress, clock: Clock = wall_clock_ms) -> Importable:
+    def preview(self, progress: ReportProgress) -> Importable:
         """Return what :meth:`run` would send. Writes nothing.
 
         Raises:
@@ -87,7 +101,7 @@ class Import:
             RedriveError: a line is no exported letter, or one of a topic that is no dead-letter topic here.
             TransportError: Kafka does not answer or denies access.
         """
-        found, now_ms = Importable(), clock()
+        found, now_ms = Importable(), wall_clock_ms()
         eligible: dict[str, tuple[str, str]] = {}
         for letter, state in self._letters():
             if dict(letter.headers).get(ORIG_QUEUE) != self._group.encode():
@@ -149,7 +163,7 @@ class Import:
                 continue
             record = self._record(letter, identity)
             record_bytes = len(letter.key or b"") + len(letter.value or b"")
-            if len(chunk) >= CHUNK or (chunk and size + record_bytes > MAX_BYTES):
+            if len(chunk) >= CHUNK or (chunk and size + record_bytes > CHUNK_BYTES):
                 self._write(writer, chunk, total, progress)
                 chunk, size = {}, 0
                 if stop.is_set():

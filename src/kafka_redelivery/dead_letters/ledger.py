@@ -1,34 +1,47 @@
-"""What the topics of the jobs and the actions say: which job has which letters, and what became of them."""
+"""The topics of the jobs and the actions: which job has which letters, what became of them, and who writes it."""
 
 from __future__ import annotations
 
+import getpass
 import logging
-import shlex
-from collections.abc import Container, Iterable, Mapping
+import socket
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.copies import letter_topics, refuse_group
 from kafka_redelivery.dead_letters.letter import Letter
-from kafka_redelivery.dead_letters.letter_places import letter_ends
+from kafka_redelivery.dead_letters.reading import letter_ends
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics, refuse_group
+from kafka_redelivery.topology.cluster.changes import Changes, CreateTopic
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, redrive_topics
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Job, JobLog, edited_value
+from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-from kafka_redelivery.transport.admin.identities import topic_ids
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.client_config import servers_of
-from kafka_redelivery.transport.clients.bounded_reader import read_between
-from kafka_redelivery.transport.errors import grant
-from kafka_redelivery.transport.protocols import Message, Partition
+from kafka_redelivery.transport.admin.topics import topic_ids
+from kafka_redelivery.transport.assigned_reader import read_between
+from kafka_redelivery.transport.client_config import producer_config, servers_of
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import (
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+    grant,
+)
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
 
 _NAMED: Final = 20
+_ATTEMPTS: Final = 3
 
 
 class LeftOut:
@@ -136,9 +149,8 @@ class Ledger:
         self._settings = settings
         self.group = group or settings.group
         self._foreign = isinstance(settings, OtherSystem)
-        self._mapping = settings.mapping if isinstance(settings, OtherSystem) else {}
         refuse_group(settings, self.group)
-        self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
+        self.jobs_topic, self._actions_topic = job_topics(settings, self.group)
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
         self.partition_counts: Mapping[str, int] = {}
         """The topics of the cluster and their numbers of partitions."""
@@ -189,7 +201,7 @@ class Ledger:
         self._read = ends
         self.left_out.tell()
         if self._second_deaths is not None and self.jobs.jobs:
-            ends = letter_ends(self._settings, self.partition_counts)
+            ends = letter_ends(self._settings, self.partition_counts, self._offsets)
             self._second_deaths.note(self.jobs, self.actions, ends, self.topics)
         self._name_created_again()
 
@@ -232,12 +244,40 @@ class Ledger:
             raise RedriveError(f"{problem} {name!r}; `redelivery dlq jobs` lists them")
         return found[0]
 
+    def append(self, job: str, records: Iterable[StoredRecord]) -> None:
+        """Write records of one job in one transaction, then read the topic of the jobs again.
+
+        Raises:
+            RedriveError: Kafka does not take them.
+            TransportError: Kafka does not answer or denies access.
+        """
+        produced = [ProducerRecord(self.jobs_topic, 0, key, value) for key, value in records]
+        before, problem = self._written(job), ""
+        for _ in range(_ATTEMPTS):
+            with closing(open_dlq_writer(self._settings, self.group, job)) as writer:
+                try:
+                    writer.write(produced, {})
+                except (WriteAbortedError, WriterFencedError) as error:  # another process may end the same job
+                    problem = str(error)
+                except WriteRefusedError as error:
+                    raise RedriveError(f"nothing is changed: {refusal(error.refused[0], produced)}") from error
+            self.refresh()  # an aborted write may have been committed after all
+            if self._written(job) != before:
+                return
+        raise RedriveError(
+            f"Kafka does not take the records of job {job}, so nothing is changed: {problem}; run the command again"
+        )
+
+    def _written(self, name: str) -> tuple[bool, bool]:
+        job = self.jobs.jobs.get(name)
+        return job is not None, job is not None and job.cancelled_ms is not None
+
     def command(self, name: str, job: str) -> str:
         """Return the command that a person enters for a job."""
-        if self._foreign:
+        if isinstance(self._settings, OtherSystem):
             servers = servers_of(self._settings.kafka)
-            fields = "".join(f" --map {shlex.quote(f'{field}={header}')}" for field, header in self._mapping.items())
-            return f"redelivery dlq --bootstrap {servers} --topic {self.group}{fields} {name} {job}"
+            options = self._settings.options()
+            return f"redelivery dlq --bootstrap {servers} --topic {self.group}{options} {name} {job}"
         option = "" if self.group == self._settings.group else f" --of-group {self.group}"
         return f"redelivery dlq {name} {job}{option}"
 
@@ -246,7 +286,7 @@ class Ledger:
         return Partition(self._actions_topic, number % self.partition_counts[self._actions_topic])
 
 
-def redrive_topics(settings: LetterSource, group: str) -> tuple[str, str]:
+def job_topics(settings: LetterSource, group: str) -> tuple[str, str]:
     """Return the topics of the jobs and the actions of a group."""
     naming = replace(settings.naming(), group=group)
     return naming.jobs_topic(), naming.actions_topic()
@@ -264,3 +304,60 @@ def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> 
                 f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
                 f"configuration of group {group}{grant(f'Read on topic {topic}')}"
             )
+
+
+def open_dlq_writer(settings: LetterSource, group: str, name: str) -> TransactionalWriter:
+    """Open a transactional writer of a group; one with the same name is fenced, and its transaction ended.
+
+    Raises:
+        TransportError: Kafka does not answer or denies it.
+    """
+    return TransactionalWriter(producer_config(settings.kafka, transactional_id=f"{group}.dlq.{name}"), None)
+
+
+def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:
+    """Return which topic cannot be written, why, and what to do about a cause outside the record.
+
+    Args:
+        refused: a record that Kafka refuses.
+        records: those of the write.
+    """
+    topic = records[refused.index].topic
+    fix = ""
+    if refused.cause is RefusalCause.FORBIDDEN:
+        fix = grant(f"Write on topic {topic}")
+    elif refused.cause is RefusalCause.CLOCK:
+        fix = "; correct the clock of this machine"
+    return f"{topic} cannot be written: {refused.reason}{fix}"
+
+
+def author() -> str:
+    """Return who runs this program, for the list of the jobs."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container without that user
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def missing_topics(settings: OtherSystem) -> tuple[PlannedTopic, ...]:
+    """Return the topics that do not exist yet, as they should be created.
+
+    Raises:
+        RedriveError: there is no such dead-letter topic.
+        TransportError: Kafka does not answer or denies access.
+    """
+    name = settings.dead_letter_topic
+    topics = ClusterAdmin(settings.kafka).describe([name, *settings.naming().internal_topics()], {}).topics
+    if name not in topics:
+        raise RedriveError(f"there is no topic {name}, or it may not be described; grant Describe and Read")
+    return tuple(each for each in redrive_topics(settings.naming(), [topics[name]]) if each.name not in topics)
+
+
+def create_topics(settings: OtherSystem, topics: tuple[PlannedTopic, ...]) -> None:
+    """Create these topics.
+
+    Raises:
+        TransportError: Kafka does not answer, refuses or denies it.
+    """
+    ClusterAdmin(settings.kafka).apply(Changes(create=tuple(map(CreateTopic, topics))))

@@ -1,12 +1,12 @@
-"""A dead letter as people select it: where it is, where it came from, and why it died."""
+"""A dead letter as people select it: where it is, where it came from, why it died, and where it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
@@ -16,15 +16,68 @@ from kafka_redelivery.topology.wire.headers import (
     ORIG_QUEUE,
     REDRIVE,
     Headers,
+    RedriveMark,
+    parse_mark,
     read_expiration,
     read_failure_cause,
 )
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 
 if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.index.index import LetterRow
     from kafka_redelivery.dead_letters.where.where import (
         Where,  # with a parser, which takes a tenth of a second to import
     )
+
+
+class LetterState(StrEnum):
+    """The state of a dead letter; ``DISCARDED`` also of one that a person has set aside."""
+
+    WAITING = "waiting"
+    """No job has it."""
+
+    IN_JOB = "in_job"
+    """A job has it and has not sent it yet."""
+
+    SENT = "sent"
+    """It was sent, and its outcome is not known yet. Or the records of its slice contradict each other, or one of them
+    cannot be read."""
+
+    RECOVERED = "recovered"
+    DEAD_AGAIN = "dead_again"
+    DISCARDED = "discarded"
+    EXPIRED = "expired"
+    PARKED = "parked"
+    REFUSED = "refused"
+    """It could not be sent."""
+
+    GONE = "gone"
+    """The job did not find it: it was deleted before it could be sent. A later job may have it if it is there."""
+
+
+UNKNOWN_OUTCOME = frozenset({LetterState.SENT, LetterState.GONE})
+"""States in which a letter may stay for ever: no one reports what became of it. A person may set it aside."""
+
+
+FREE = frozenset({LetterState.WAITING, LetterState.REFUSED})
+"""States in which a new job may have a letter that was never sent."""
+
+
+class Standing(NamedTuple):
+    """The state of a letter, by the last job that has or had it."""
+
+    state: LetterState = LetterState.WAITING
+    job: str | None = None
+    sends: int = 0
+    """How often it was sent."""
+
+    reason: str = ""
+    """Why it was refused."""
+
+    def may_be_sent(self, *, again: bool) -> bool:
+        """Whether a new job may have it. ``again``: also if it was sent before, set aside, or not found."""
+        if again:
+            return self.state is not LetterState.IN_JOB
+        return self.state in FREE and not self.sends
 
 
 class Letter(NamedTuple):
@@ -33,14 +86,14 @@ class Letter(NamedTuple):
     topic: str
     partition: int
     offset: int
-    timestamp_ms: int
+    died_ms: int
     key: bytes | None
     headers: Mapping[str, bytes | None]
     """Of a name that is given twice, the last."""
 
     group: str
     origin: str
-    message_id: str
+    source_id: str
     """``topic-partition@offset`` of the source record."""
 
     deliveries: str
@@ -57,10 +110,18 @@ class Letter(NamedTuple):
     no_content: bool = False
     """Whether another system has written it without what it had read. Our own letters always have that."""
 
+    system: str | None = None
+    """The other system that has written it; empty if it is not recognised, and several names if several claim it."""
+
     @property
     def id(self) -> str:
         """``topic-partition@offset`` of the dead letter itself."""
         return f"{self.topic}-{self.partition}@{self.offset}"
+
+    @property
+    def redrives(self) -> int:
+        """How often the record had been sent again when it died."""
+        return self.mark.number if self.mark else 0
 
     @property
     def fingerprint(self) -> str:
@@ -68,6 +129,35 @@ class Letter(NamedTuple):
         if not (self.reason or self.exception or self.message):
             return ""
         return fingerprint(self.exception, "" if self.class_only else normalise(self.message))
+
+
+def letter_document(letter: Letter | LetterRow, standing: Standing | LetterRow, key: str | None) -> dict[str, Any]:
+    """Return a letter as plain data for JSON, without its value.
+
+    Args:
+        letter: the letter.
+        standing: where it stands.
+        key: its key, as far as it is shown.
+    """
+    return {
+        "id": letter.id,
+        "sourceId": letter.source_id or "",
+        "group": letter.group or "",
+        "origin": letter.origin or "",
+        **({} if letter.system is None else {"system": letter.system}),
+        "diedMs": letter.died_ms,
+        "key": key,
+        "reason": letter.reason or "",
+        "exception": letter.exception or "",
+        "message": letter.message or "",
+        "fingerprint": letter.fingerprint or "",
+        "deliveries": letter.deliveries or "",
+        "expiresMs": letter.expiration_ms or None,
+        "redrives": letter.redrives,
+        "state": standing.state,
+        "job": standing.job,
+        "sends": standing.sends,
+    }
 
 
 def letter_of(
@@ -144,3 +234,20 @@ class Selection:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode(errors="replace")
+
+
+class By(StrEnum):
+    """What letters are grouped by."""
+
+    ORIGIN = "origin"
+    REASON = "reason"
+    EXCEPTION = "exception"
+    FINGERPRINT = "fingerprint"
+    STATE = "state"
+    GROUP = "group"
+    TOPIC = "topic"
+    ATTEMPTS = "attempts"
+    JOB = "job"
+
+
+DEFAULT_BY: Final = (By.ORIGIN, By.REASON, By.FINGERPRINT)

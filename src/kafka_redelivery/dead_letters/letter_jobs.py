@@ -7,15 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter
-from kafka_redelivery.dead_letters.reading import StoredLetter, one_dead_letter
+from kafka_redelivery.dead_letters.letter import Letter, Standing
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_ends, letter_in
 from kafka_redelivery.dead_letters.source import LetterSource
-from kafka_redelivery.dead_letters.standing import Standing
+from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.actions import Outcome
 from kafka_redelivery.topology.redrive.job import Job, SliceId
-from kafka_redelivery.transport.protocols import Partition
+from kafka_redelivery.transport.assigned_reader import read_between
+from kafka_redelivery.transport.protocols import Message, Partition
 
 
 def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[StoredLetter, list[Standing]]:
@@ -29,6 +31,31 @@ def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Sto
     with Index.refreshed(settings, ledger.group, letters=False) as index:
         history = index.history(letter.topic, letter.partition, letter.offset)
     return StoredLetter(letter, history[-1] if history else Standing(), message), history
+
+
+def one_dead_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Letter, Message]:
+    """Return the dead letter with this id, and its record.
+
+    Raises:
+        RedriveError: there is none, or it is one of another group than the ledger.
+        TransportError: Kafka does not answer or denies access.
+    """
+    try:
+        topic, number, offset = parse_message_id(name)
+    except ValueError as error:
+        raise RedriveError(f"{error}; `redelivery dlq list --each` prints ids") from None
+    partition = Partition(topic, number)
+    ends = letter_ends(settings, ledger.partition_counts)
+    if offset < ends.get(partition, 0):
+        for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
+            letter = letter_in(message, settings)
+            if letter.group and not ledger.has(letter):
+                raise RedriveError(f"{name} is a dead letter of group {letter.group}; add --of-group {letter.group}")
+            return letter, message
+    raise RedriveError(
+        f"there is no dead letter {name} (any more); `redelivery dlq list --each` prints ids, and with --id {name} the "
+        "id of the letter, if this is its source record"
+    )
 
 
 class InJob(NamedTuple):

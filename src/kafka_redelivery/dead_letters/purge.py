@@ -6,17 +6,19 @@ the time that the request takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
+from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.index.selecting import Condition
+from kafka_redelivery.dead_letters.index.sql import Condition
+from kafka_redelivery.dead_letters.letter import LetterState
+from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource
-from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.transport.admin.identities import topic_ids
-from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets, RecordDeleter
+from kafka_redelivery.transport.admin.topics import topic_ids
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
 
@@ -94,24 +96,77 @@ def topics_of(chosen: Mapping[Partition, Removable]) -> TopicIds:
     return TopicIds(ids={partition.topic: each.topic_id for partition, each in chosen.items() if each.topic_id})
 
 
-def remove(settings: LetterSource, chosen: Mapping[Partition, Removable]) -> dict[Partition, str]:
-    """Remove the letters; return the partitions of which nothing is removed, each with the reason.
+def removable_letters(chosen: Mapping[Partition, Removable], failed: Container[Partition] = ()) -> int:
+    """Return the number of letters that can be removed, without those of some partitions."""
+    return sum(each.letters for partition, each in chosen.items() if partition not in failed)
 
-    Nothing is removed from a topic that was deleted and created again since its letters were read.
-    """
-    wanted: dict[str, dict[Partition, int]] = {}
-    for partition, each in chosen.items():
-        if each.letters:
-            wanted.setdefault(partition.topic, {})[partition] = each.before
-    if not wanted:
-        return {}
-    calls, before = PartitionOffsets(settings.kafka).calls, topics_of(chosen)
-    deleter, failed = RecordDeleter(settings.kafka, calls=calls), dict[Partition, str]()
-    for topic, ends in wanted.items():
-        try:
-            problem = before.only([topic]).difference(topic_ids(calls, [topic], cluster=""), "its letters were read")
-        except TransportError as error:
-            failed |= dict.fromkeys(ends, str(error))
-            continue
-        failed |= dict.fromkeys(ends, f"{problem}; preview again") if problem else deleter.delete_before(ends)
-    return failed
+
+class Purge(NamedTuple):
+    """What can be removed from the start of each partition."""
+
+    settings: LetterSource
+    chosen: Mapping[Partition, Removable]
+    topics: TopicIds
+    """The ids of the topics before they were read."""
+
+    @classmethod
+    def of(cls, settings: LetterSource, index: Index, shown: Mapping[Partition, Removable] | None = None) -> Self:
+        """Return what an index that is up to date says; with ``shown`` nothing but what was shown.
+
+        Raises:
+            RedriveError: a topic was created again since.
+        """
+        refuse_created_again(topics_of(shown or {}), index.topics, "removed")
+        ends = None if shown is None else {partition: each.before for partition, each in shown.items()}
+        chosen = removable(index, ends)
+        index.refuse_changes(index.snapshot)
+        return cls(settings, chosen, index.topics)
+
+    def remove(self, by: str | None = None) -> dict[Partition, str]:
+        """Remove it for good; return the partitions of which nothing is removed, each with the reason.
+
+        Nothing is removed from a topic that was deleted and created again since its letters were read.
+
+        ``by``: who does; if given, it is written to the audit trail first.
+
+        Raises:
+            RedriveError, TransportError: it cannot be written there, and nothing is removed.
+        """
+        if by is not None:
+            about = f"{removable_letters(self.chosen)} letters from the start of each partition"
+            topics = self.topics.only(topics_of(self.chosen).ids)
+            write_note(self.settings, by, "purge", about, topics=topics)
+        wanted: dict[str, dict[Partition, int]] = {}
+        for partition, each in self.chosen.items():
+            if each.letters:
+                wanted.setdefault(partition.topic, {})[partition] = each.before
+        if not wanted:
+            return {}
+        calls, before = PartitionOffsets(self.settings.kafka).calls, topics_of(self.chosen)
+        deleter, failed = RecordDeleter(self.settings.kafka, calls=calls), dict[Partition, str]()
+        for topic, ends in wanted.items():
+            try:
+                now = topic_ids(calls, [topic], cluster="")
+            except TransportError as error:
+                failed |= dict.fromkeys(ends, str(error))
+                continue
+            problem = before.only([topic]).difference(now, "its letters were read")
+            failed |= dict.fromkeys(ends, f"{problem}; preview again") if problem else deleter.delete_before(ends)
+        return failed
+
+    def document(self, failed: Mapping[Partition, str]) -> dict[str, Any]:
+        """Return it as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
+        return {
+            "removed": removable_letters(self.chosen, failed),
+            "partitions": [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.number,
+                    "letters": each.letters,
+                    "before": each.before,
+                    "then": each.because,
+                    "problem": failed.get(partition),
+                }
+                for partition, each in self.chosen.items()
+            ],
+        }

@@ -1,23 +1,34 @@
-"""Reads single dead letters."""
+"""The dead-letter topics: their partitions, ends and ids, and their records as letters.
+
+The ids are asked for before letters are read, and again as late as possible before something is done with them. An id
+never comes back. So letters that were read between two equal answers are those of the topic with this id. What is left
+is the time that Kafka takes to tell all its brokers of a new topic, and that of a request by name, such as the removal
+of records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
-from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter, letter_of
-from kafka_redelivery.dead_letters.letter_places import letter_ends
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
-from kafka_redelivery.dead_letters.standing import Standing
-from kafka_redelivery.topology.policy.lineage import parse_message_id
+from kafka_redelivery.dead_letters.letter import Letter, Standing, letter_document, letter_of
+from kafka_redelivery.dead_letters.pointers import Source
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
+from kafka_redelivery.topology.redrive.exported import ExportedLetter
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import HeaderList
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.topics import topic_ids
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
 
 ReportProgress = Callable[[int, int], None]
 """Receives the finished and the total number."""
@@ -34,6 +45,33 @@ class StoredLetter(NamedTuple):
     standing: Standing
     message: Message
 
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON, without its value; with ``failureDetails: class-only`` as the index does.
+
+        That is without key and text of the exception.
+        """
+        if self.letter.class_only:
+            return letter_document(self.letter._replace(message=""), self.standing, None)
+        key = self.letter.key
+        return letter_document(self.letter, self.standing, None if key is None else key.decode(errors="replace"))
+
+    def exported(self, source: Source | None = None) -> dict[str, Any]:
+        """Return it with all its bytes as plain data for JSON.
+
+        Of a letter without content ``content`` says so: ``pointer``. If its record was looked for it is ``gone``, or
+        ``fetched``; then key and value are those of the record. It stays a pointer while a transaction is open there.
+        """
+        letter, standing, message = self
+        record = None if source is None else source.record
+        key, value = (message.key(), message.value()) if record is None else (record.key(), record.value())
+        found = ExportedLetter(letter.id, letter.died_ms, key, value, headers_of(message), standing.state)
+        document = found.document(letter.source_id)
+        if letter.no_content:
+            document["content"] = (
+                "pointer" if source is None or source.waits else "gone" if record is None else "fetched"
+            )
+        return document
+
 
 def letter_in(message: Message, settings: LetterSource) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
@@ -43,31 +81,69 @@ def letter_in(message: Message, settings: LetterSource) -> Letter:
     place = message.topic(), message.partition(), message.offset()
     if isinstance(settings, OtherSystem):
         at_ms, has_value = message.timestamp()[1], message.value() is not None
-        return foreign_letter(place, at_ms, message.key(), headers, settings.mapping, has_value=has_value)
+        return foreign_letter(place, at_ms, message.key(), headers, settings.recognition, has_value=has_value)
     class_only = settings.failure_details.class_only
     return letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
 
 
-def one_dead_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Letter, Message]:
-    """Return the dead letter with this id, and its record.
+def letter_topic_ids(settings: LetterSource, calls: AdminCalls) -> TopicIds:
+    """Return the present ids of the dead-letter topics.
 
     Raises:
-        RedriveError: there is none, or it is one of another group than the ledger.
+        TransportError: Kafka does not answer, or refuses for another reason than rights on a topic.
+    """
+    return topic_ids(calls, letter_topics(settings))
+
+
+def refuse_created_again(before: TopicIds, now: TopicIds, undone: str = "sent", since: str = "the preview") -> None:
+    """Refuse to go on if what was read is about other letters now.
+
+    Args:
+        before: the ids before the letters were read.
+        now: the present ids.
+        undone: what was not done with them.
+        since: when the letters were read.
+
+    Raises:
+        RedriveError: a topic was deleted and created again, or the cluster is another one.
+    """
+    problem = before.difference(now, since)
+    if problem:
+        raise RedriveError(f"{problem}; nothing was {undone}; preview again")
+
+
+def letter_ends(
+    settings: LetterSource, partition_counts: Mapping[str, int], offsets: PartitionOffsets | None = None
+) -> dict[Partition, int]:
+    """Return the present ends of the dead-letter topics, without open transactions.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        partition_counts: the topics of the cluster.
+        offsets: asks for the ends; without it a new client does.
+
+    Raises:
+        RedriveError: the cluster shows none of them.
         TransportError: Kafka does not answer or denies access.
     """
-    try:
-        topic, number, offset = parse_message_id(name)
-    except ValueError as error:
-        raise RedriveError(f"{error}; `redelivery dlq list --each` prints ids") from None
-    partition = Partition(topic, number)
-    ends = letter_ends(settings, ledger.partition_counts)
-    if offset < ends.get(partition, 0):
-        for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
-            letter = letter_in(message, settings)
-            if letter.group and not ledger.has(letter):
-                raise RedriveError(f"{name} is a dead letter of group {letter.group}; add --of-group {letter.group}")
-            return letter, message
-    raise RedriveError(
-        f"there is no dead letter {name} (any more); `redelivery dlq list --each` prints ids, and with --id {name} the "
-        "id of the letter, if this is its source record"
-    )
+    offsets = offsets or PartitionOffsets(settings.kafka)
+    return offsets.last_stable_offsets(letter_partitions(settings, partition_counts))
+
+
+def letter_partitions(settings: LetterSource, partition_counts: Mapping[str, int]) -> list[Partition]:
+    """Return the partitions of the dead-letter topics, and log a warning that names those that are not shown.
+
+    Raises:
+        RedriveError: the cluster shows none of them.
+    """
+    topics = letter_topics(settings)
+    hidden = [topic for topic in topics if topic not in partition_counts]
+    right = grant(f"Read on topic {', '.join(hidden)}")
+    if len(hidden) == len(topics):
+        fix = "correct --topic" if isinstance(settings, OtherSystem) else "see `redelivery topology check`"
+        raise RedriveError(f"there is no dead-letter topic {', '.join(topics)}, or none may be described; {fix}{right}")
+    if hidden:
+        _log.warning(
+            "dead letters in %s are left out: it does not exist, or may not be described%s", ", ".join(hidden), right
+        )
+    return [Partition(topic, number) for topic in topics for number in range(partition_counts.get(topic, 0))]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.decoding import Decoded, LetterCodecs
-from kafka_redelivery.dead_letters.documents import letter_document
 from kafka_redelivery.dead_letters.foreign.letter import header_text
+from kafka_redelivery.dead_letters.foreign.systems import is_claimed
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Letter
+from kafka_redelivery.dead_letters.letter import Letter, LetterState, Standing
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs, predecessor
+from kafka_redelivery.dead_letters.pointers import pointer_of
 from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.dead_letters.source import LetterSource
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
 from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.serdes.plain import plain
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
@@ -65,7 +65,7 @@ def shown_of(
     """
     letter, standing, message = found
     key, value = LetterCodecs(settings, base).decoded(letter, message.value())
-    again = _sending_again(standing, letter.id)
+    again = _sending_again(standing, letter)
     if ledger is None:
         return Shown(found, key, value, history, (), " ".join(("redelivery dlq", *again)))
     told = story(settings, LetterJobs.of(ledger, letter), found) if with_story else ()
@@ -87,12 +87,14 @@ def previous(ledger: Ledger, letter: Letter) -> str:
 def shown_document(shown: Shown) -> dict[str, Any]:
     """Return a letter with its decoded key and value, its headers and what jobs did with it."""
     value = shown.found.message.value()
-    document = letter_document(shown.found)
+    document = shown.found.document()
     if shown.hides_key:
         document |= {"key": None, "message": ""}
     else:
         document |= _side("key", shown.key)
+    letter = shown.found.letter
     return document | {
+        **({} if letter.system is None else {"notes": list(_notes(letter))}),
         "headers": headers_document(shown),
         **_side("value", shown.value),
         "valueBytes": None if value is None else len(value),
@@ -111,6 +113,21 @@ def shown_document(shown: Shown) -> dict[str, Any]:
     }
 
 
+def _notes(letter: Letter) -> Iterator[str]:
+    """Yield what another system has left out, or a person has to choose before the letter can be sent."""
+    if is_claimed(letter.system or ""):
+        yield f"{letter.system} could have written it: say which one with --system, before the command"
+    elif not letter.system:
+        yield "system not recognised; use --map or --to"
+    elif pointer_of(letter) is None:
+        if letter.no_content:
+            yield "it has no content, and its headers do not say where its record is"
+    elif letter.no_content:
+        yield f"it has no content: redrive reads that from {letter.source_id}, if the record is still there"
+    else:
+        yield f"{letter.system} has left the record's headers out: --restore-headers takes them from {letter.source_id}"
+
+
 def _side(name: str, decoded: Decoded) -> dict[str, Any]:
     return {name: plain(decoded.value), f"{name}Format": decoded.format, f"{name}Problem": decoded.problem or None}
 
@@ -118,7 +135,8 @@ def _side(name: str, decoded: Decoded) -> dict[str, Any]:
 def headers_document(shown: Shown) -> dict[str, Any]:
     """Return the headers by name. Of a name that is given twice, the last."""
     headers = shown.found.letter.headers
-    return {name: _header(name, headers[name], class_only=shown.hides_key) for name in sorted(headers)}
+    system = shown.found.letter.system or ""
+    return {name: _header(name, headers[name], system, class_only=shown.hides_key) for name in sorted(headers)}
 
 
 def content_document(shown: Shown) -> dict[str, Any]:
@@ -127,10 +145,10 @@ def content_document(shown: Shown) -> dict[str, Any]:
     return hidden | {"headers": headers_document(shown), "value": plain(shown.value.value)}
 
 
-def _header(name: str, value: bytes | None, *, class_only: bool) -> str | dict[str, str] | None:
+def _header(name: str, value: bytes | None, system: str, *, class_only: bool) -> str | dict[str, str] | None:
     if class_only and name == FAILURE_CAUSE:
         return json.dumps(_cause_without_text(value))
-    text = header_text(name, value)
+    text = header_text(name, value, system)
     if value is not None and text is not None and "\ufffd" in text and "\ufffd".encode() not in value:
         return plain(value)  # type: ignore[no-any-return] # bytes become base64
     return text
@@ -144,8 +162,13 @@ def _cause_without_text(value: bytes | None) -> dict[str, Any]:
     return {name: cause.get(name) for name in ("reason", "exception")} if isinstance(cause, dict) else {}
 
 
-def _sending_again(standing: Standing, name: str) -> tuple[str, str]:
-    """Return the command and its arguments that send a letter again, or go on with the job that has it."""
+def _sending_again(standing: Standing, letter: Letter) -> tuple[str, str]:
+    """Return the command and its arguments that send a letter again, or go on with the job that has it.
+
+    What a person has to choose is in capitals.
+    """
     if standing.state is LetterState.IN_JOB:
         return "resume", standing.job or ""
-    return "redrive", f"--id {name}" + ("" if standing.may_be_sent(again=False) else " --again")
+    again = "" if standing.may_be_sent(again=False) else " --again"
+    command = "--system NAME redrive" if is_claimed(letter.system or "") else "redrive"
+    return command, f"--id {letter.id}{again}" + (" --to TOPIC" if letter.system == "" else "")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.foreign.systems import ANY, Recognition
+from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
 from kafka_redelivery.topology.config.settings import DeadLettersSection, Settings, SourceSection
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.policy.decision import FailureDetails
 from kafka_redelivery.topology.topics.naming import Naming
 
 _REDRIVE = "{group}.redelivery"
@@ -27,8 +31,7 @@ class OtherSystem:
     kafka: Mapping[str, str | int | float | bool]
     """The settings of the Kafka clients."""
 
-    mapping: Mapping[str, str] = field(default_factory=dict)
-    """Which header has what, as of :func:`dead_letters.foreign.letter.foreign_letter`, if the system is not known."""
+    recognition: Recognition = ANY
 
     sources: tuple[SourceSection, ...] = ()
     failure_details: FailureDetails = FailureDetails.FULL
@@ -40,6 +43,11 @@ class OtherSystem:
         """The topic with the dead letters."""
         return self.group
 
+    def options(self) -> str:
+        """Return the options of a command that say what :attr:`recognition` says."""
+        fields = "".join(f" --map {shlex.quote(f'{name}={header}')}" for name, header in self.recognition.mapping)
+        return fields + (f" --system {self.recognition.system}" if self.recognition.system else "")
+
     def naming(self) -> Naming:
         """Return the names of the topics that sending letters again needs."""
         return Naming(group=self.group, redrive=_REDRIVE)
@@ -47,3 +55,18 @@ class OtherSystem:
 
 LetterSource: TypeAlias = Settings | OtherSystem
 """Either has what reading letters takes: group, Kafka, names of topics, and what may be shown."""
+
+
+def refuse_group(settings: LetterSource, group: str) -> None:
+    """Refuse to ask for a group of ours among another system's letters.
+
+    Raises:
+        RedriveError: it is asked for.
+    """
+    if isinstance(settings, OtherSystem) and group != settings.group:
+        raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
+
+
+def letter_topics(settings: LetterSource) -> Collection[str]:
+    """Return the dead-letter topics of a configuration."""
+    return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else dead_letter_topics(settings)

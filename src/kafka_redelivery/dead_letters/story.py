@@ -15,8 +15,7 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.dead_letters.letter_jobs import InJob, LetterJobs
-from kafka_redelivery.dead_letters.letter_places import letter_partitions
-from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_partitions
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -34,7 +33,7 @@ from kafka_redelivery.topology.wire.headers import (
 )
 from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import ReaderError, TransportError
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -115,7 +114,7 @@ def _order(event: Event) -> tuple[int, int]:
 class _Story:
     def __init__(self, settings: LetterSource, jobs: LetterJobs, letter: StoredLetter, within_s: float | None) -> None:
         self._settings, self._jobs = settings, jobs
-        self._letter, self._message = letter.letter, letter.message
+        self._letter = letter.letter
         self._headers: HeaderList = list(self._letter.headers.items())
         self._naming = replace(settings.naming(), group=self._letter.group or settings.group)
         self._within_s = within_s
@@ -133,13 +132,13 @@ class _Story:
             yield from self._on_the_way(lineage)
         times = f" after {letter.deliveries} deliveries" if letter.deliveries not in {"", "0", "1"} else ""
         cause = self._why(letter.reason, letter.exception, letter.message)
-        yield Event(letter.timestamp_ms, "died", f"died{times}: {cause}", letter.id)
+        yield Event(letter.died_ms, "died", f"died{times}: {cause}", letter.id)
         for each in self._jobs.jobs:
             try:
                 yield from self._in_job(each)
             except TransportError as error:
                 text = f"not known: what became of it in job {each.job.id}: {error}"
-                near_ms = max(letter.timestamp_ms, each.job.spec.at_ms)
+                near_ms = max(letter.died_ms, each.job.spec.at_ms)
                 yield Event(None, "progress", text, job=each.job.id, near_ms=near_ms)
 
     def _why(self, *texts: str) -> str:
@@ -162,15 +161,15 @@ class _Story:
             name, job = self._jobs.predecessor, self._jobs.sent_by
             text = f"was dead letter {name or '(not known any more)'}, sent again for the {_nth(mark.number)} time"
             at_ms = None if job is None else job.spec.at_ms
-            yield Event(at_ms, "before", text, name or "", mark.job, self._letter.timestamp_ms)
+            yield Event(at_ms, "before", text, name or "", mark.job, self._letter.died_ms)
         imported = self._letter.headers.get(IMPORTED_FROM)
         if imported is not None:
             text = f"was imported; it was {imported.decode(errors='replace')}"
-            yield Event(None, "imported", text, near_ms=self._letter.timestamp_ms)
+            yield Event(None, "imported", text, near_ms=self._letter.died_ms)
 
     def _on_the_way(self, lineage: Lineage) -> Iterator[Event]:
         """Yield the deliveries that retry records and the journal still tell of, and say how many are not known."""
-        death_ms, known = self._letter.timestamp_ms, set[int]()
+        death_ms, known = self._letter.died_ms, set[int]()
         try:
             records = self._retry_records(lineage)
             known = {its.deliveries for _, _, its in records}
@@ -200,7 +199,7 @@ class _Story:
     def _retry_records(self, lineage: Lineage) -> list[tuple[Message, HeaderList, Lineage]]:
         """Return the records in tiers and ready topic that still tell of this letter's deliveries."""
         records = []
-        for message in self._between(self._retry_topics(lineage), self._began(lineage), self._letter.timestamp_ms):
+        for message in self._between(self._retry_topics(lineage), self._began(lineage), self._letter.died_ms):
             headers = _headers(message)
             with suppress(HeaderError):
                 its = read_lineage(headers)
@@ -233,7 +232,7 @@ class _Story:
             return
         partition = Partition(topic, lineage.partition % counts[topic])
         key = f"{lineage.address}-{lineage.partition}".encode()
-        for message in self._between([partition], self._began(lineage), self._letter.timestamp_ms + _SLACK_MS):
+        for message in self._between([partition], self._began(lineage), self._letter.died_ms + _SLACK_MS):
             outcome = journalled_outcome(message.value(), lineage.offset) if message.key() == key else None
             if outcome is not None:
                 place = f"{topic}-{message.partition()}@{message.offset()}"

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from fastavro.types import Schema
-
-from kafka_redelivery.serdes.avro_branches import BranchError, Branches, with_names
+from kafka_redelivery.serdes.avro_branches import Branches, with_names
 from kafka_redelivery.serdes.avro_json import AvroJson
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
-from kafka_redelivery.serdes.avro_shape import Shape, ShapeError
+from kafka_redelivery.serdes.avro_shape import ShapeError
+from kafka_redelivery.serdes.avro_types import Parsed
 from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
@@ -24,6 +22,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
+from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.serdes.schemas import LocalSchema, LocalSchemas, SchemaSource
 
 _MAGIC = 0
@@ -35,8 +34,11 @@ _REASON_CHARS = 300
 class AvroCodec:
     """Codec for Avro records, each with the id of the schema that it was written with.
 
-    Values are those of fastavro: a dict for a record, ``datetime`` and ``Decimal`` for logical types. A value to encode
-    must have exactly the fields of the write schema; fields with a default may be missing.
+    Values are those of fastavro: a dict for a record, ``datetime`` and ``Decimal`` for logical types. A moment that
+    Python cannot represent is its number, and a ``uuid`` that is none its text. A value to encode must have exactly the
+    fields of the write schema; fields with a default may be missing. A ``datetime`` without a zone is no timestamp.
+
+    Dataclasses, pydantic models and msgspec structs are encoded as records, members of enums as their values.
 
     A decoded value that is encoded with the schema that it was decoded with becomes an equal value of the same classes,
     or is refused. In a union the branch is the one that decodes to the value's class. A record of a union in which
@@ -59,7 +61,7 @@ class AvroCodec:
         Args:
             source: provides the schema of each id.
             reader: the application's own schema, into which decoded values are resolved; None leaves them as written.
-                A field that only this schema has gets its default, as written in the JSON of the schema.
+                A field that only this schema has gets its default, of the same class as a decoded value.
             write_id: encode with the schema of this id.
             subject: without ``write_id``, encode with ``reader`` and the id that it has in this subject. With neither,
                 the codec only decodes.
@@ -108,7 +110,7 @@ class AvroCodec:
         if reading is None:
             reading = self._reading[schema_id] = self._prepare_reading(schema_id)
         try:
-            reading.shape.check(data, _HEADER.size)
+            reading.writer.shape.check(data, _HEADER.size)
             return reading.value_in(data)
         except ShapeError as error:
             raise DecodeError(self.name, error.code, error.reason, schema_id) from error
@@ -133,11 +135,11 @@ class AvroCodec:
         if writing is None:
             writing = self._writing = self._prepare_writing()
         try:
-            return writing.record_of(value)
+            return _record_of(value, writing)
         except MemoryError:
             raise
-        except BranchError as error:
-            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, str(error), writing.schema_id) from error
+        except ShapeError as error:
+            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, error.reason, writing.schema_id) from error
         except Exception as error:  # fastavro raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
 
@@ -172,11 +174,10 @@ class AvroCodec:
     def _prepare_reading(self, schema_id: int) -> _Reading:
         writer = self._writer(schema_id)
         if self._reader is None or self._reader.definition == writer.definition:
-            parsed = _parsed(writer)
-            return _Reading(writer.shape, parsed, None, shares_defaults=False, names_records=Branches(parsed).named)
+            return _Reading(writer, None, shares_defaults=False, names_records=Branches(writer.parsed.type).named)
         shares_defaults = _has_container_default(self._reader.definition)
         # fastavro fails for names with a reader in which a record is defined elsewhere than in the writer.
-        return _Reading(writer.shape, _parsed(writer), _parsed(self._reader), shares_defaults, names_records=False)
+        return _Reading(writer, self._reader.parsed, shares_defaults, names_records=False)
 
     def _prepare_writing(self) -> _Writing:
         try:
@@ -197,7 +198,7 @@ class WrittenAvro:
     def __init__(self, schema_id: int, schema: AvroSchema) -> None:
         self.schema_id = schema_id
         self._shape = schema.shape
-        self._json = AvroJson(_parsed(schema))
+        self._json = AvroJson(schema.parsed.type)
 
     def as_json(self, data: bytes) -> Any:  # noqa: ANN401 - any JSON
         """Return the value of a record.
@@ -235,9 +236,10 @@ class WrittenAvro:
 class _Reading:
     """Decodes the records of one schema id."""
 
-    shape: Shape
-    writer: Schema
-    reader: Schema | None
+    writer: AvroSchema
+    reader: Parsed | None
+    """The parsed schema of the reader; None = that of the writer."""
+
     shares_defaults: bool
     """Whether defaults must be copied: fastavro returns the mutable object of the schema itself."""
 
@@ -247,8 +249,8 @@ class _Reading:
     def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the type depends on the schema
         stream = _after_header(data)
         if self.names_records:
-            return with_names(schemaless_reader(stream, self.writer, None, return_record_name=True))
-        value = schemaless_reader(stream, self.writer, self.reader)
+            return with_names(self.writer.parsed.read(stream, names=True))
+        value = self.writer.parsed.read(stream, self.reader)
         return deepcopy(value) if self.shares_defaults else value
 
 
@@ -258,36 +260,42 @@ class _Writing:
 
     schema_id: int
     header: bytes
-    schema: Schema
-    shape: Shape
+    schema: AvroSchema
     branches: Branches
 
     def record_of(self, value: object) -> bytes:
-        if self.shape.recursive:
+        if self.schema.shape.recursive:
             _check_nesting(value)
         stream = BytesIO()
         stream.write(self.header)
-        resolved = self.branches.resolved(value)
-        schemaless_writer(stream, self.schema, cast("Any", resolved), strict_allow_default=True)
+        self.schema.parsed.write(self.branches.resolved(value), stream)
         data = stream.getvalue()
         # fastavro writes an int of 40 bits without an error; this makes sure that the record can be read.
-        self.shape.check(data, len(self.header))
+        self.schema.shape.check(data, len(self.header))
         return data
 
 
+def _record_of(value: object, writing: _Writing) -> bytes:
+    """Encode a value; it is searched for objects of users' classes only if it does not fit as it is."""
+    try:
+        return writing.record_of(value)
+    except MemoryError:
+        raise
+    except Exception:
+        found = plain(value)
+        if found is value:
+            raise
+    return writing.record_of(found)
+
+
 def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
-    parsed = _parsed(schema)
-    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), parsed, schema.shape, Branches(parsed))
+    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), schema, Branches(schema.parsed.type))
 
 
 def _after_header(data: bytes) -> BytesIO:
     stream = BytesIO(data)  # shares the bytes; a slice would copy them
     stream.seek(_HEADER.size)
     return stream
-
-
-def _parsed(schema: AvroSchema) -> Schema:
-    return parse_schema(deepcopy(schema.definition))
 
 
 def _reason(error: Exception) -> str:

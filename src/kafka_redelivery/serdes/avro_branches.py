@@ -6,8 +6,6 @@ gets the branch in its notation for unions, a tuple of the branch's name and the
 
 Records of several branches may have the same fields. Then a decoded record knows its name, see :class:`AvroRecord`.
 
-How well a Python value fits an Avro type without parts: what decoding returns if the value is written as that type.
-
 fastavro also writes values of other classes, such as the number of a date, or an ``int`` as a double.
 """
 
@@ -28,9 +26,12 @@ from uuid import UUID
 from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
+from kafka_redelivery.serdes.avro_shape import ShapeError
+from kafka_redelivery.serdes.avro_types import LOGICAL, is_uuid, logical_of
+
 
 class Fit(IntEnum):
-    """What decoding returns."""
+    """How well a Python value fits an Avro type: what decoding returns if the value is written as that type."""
 
     NONE = 0
     """Nothing: the value cannot be written."""
@@ -58,13 +59,11 @@ def fit_of(schema: str | Mapping[str, Any]) -> tuple[Check, frozenset[str]]:
         schema: a type without parts, as ``fastavro.parse_schema`` returns it.
     """
     found: Mapping[str, Any] = {"type": schema} if isinstance(schema, str) else schema
-    kind = logical = str(found["type"])
-    if found.get("logicalType"):
-        logical = f"{kind}-{found['logicalType']}"
+    logical = logical_of(found)
     if logical not in _TYPES:
         if logical in LOGICAL_WRITERS:  # one that the application has added
             return lambda value: _by_fastavro(value, found), EVERY_CLASS
-        logical = kind  # an unknown logical type is ignored
+        logical = found["type"]  # an unknown logical type is ignored
     classes, check = _TYPES[logical]
     return lambda value: check(value, found), frozenset(classes.split())
 
@@ -139,10 +138,9 @@ def _decimal(value: object, schema: Mapping[str, Any]) -> Fit:
 def _uuid(value: object, _schema: Mapping[str, Any]) -> Fit:
     if isinstance(value, UUID):
         return Fit.SAME
-    try:
-        return Fit.CONVERTED if isinstance(value, str) and UUID(value) else Fit.NONE
-    except ValueError:
+    if not isinstance(value, str):
         return Fit.NONE
+    return Fit.CONVERTED if is_uuid(value) else Fit.ROUNDED  # an enum or a string with this text goes first
 
 
 def _date(value: object, schema: Mapping[str, Any]) -> Fit:
@@ -165,13 +163,13 @@ def _time(value: object, schema: Mapping[str, Any]) -> Fit:
 
 def _step(schema: Mapping[str, Any]) -> int:
     """Return the unit of a time in microseconds."""
-    return 1000 if schema["logicalType"].endswith("millis") else 1
+    return 1000 if schema[LOGICAL].endswith("millis") else 1
 
 
 def _timestamp(value: object, schema: Mapping[str, Any]) -> Fit:
     if not isinstance(value, datetime):
         return _number(value, schema)
-    local = schema["logicalType"].startswith("local")
+    local = "-local-" in schema[LOGICAL]
     if local and value.tzinfo is not None:
         return Fit.CONVERTED
     exact = value.tzinfo is (None if local else UTC) and value.microsecond % _step(schema) == 0
@@ -220,10 +218,6 @@ _CONTAINERS: Final = frozenset({"array", "map", "record", "error"})
 _REALS: Final = {"float", "double"}
 
 
-class BranchError(ValueError):
-    """A value fits no branch of a union, or several; the text begins with the place, such as ``$.lines[2].amount``."""
-
-
 class AvroRecord(dict[str, Any]):
     """A decoded record of a union in which another branch has the same fields: a dict that knows its branch.
 
@@ -264,7 +258,7 @@ class Branches:
         """Return the value with the name of the branch wherever fastavro might choose another one.
 
         Raises:
-            BranchError: no branch fits, or several, of which the value does not tell which is meant.
+            ShapeError: no branch fits, or several, of which the value does not tell which is meant.
         """
         return self._root.written(value, "$", {}) if self.needed else value
 
@@ -418,13 +412,13 @@ class _Union(_Type):
         names = [each.name for each in found]
         if best is Fit.NONE:
             all_names = ", ".join(self._names)
-            raise BranchError(f"{at}: a value of class {type(value).__name__} fits no branch of the union: {all_names}")
+            raise ShapeError(f"{at}: a value of class {type(value).__name__} fits no branch of the union: {all_names}")
         if len(found) == 1:
             return found[0]
         if set(names) == _REALS:  # a double represents each float
             return self._names["double"]
         if best is Fit.CONVERTED or "dict" in found[0].classes:
-            raise BranchError(
+            raise ShapeError(
                 f"{at}: a value of class {type(value).__name__} fits several branches of the union: "
                 f"{', '.join(names)}; name the one that is meant: ({names[0]!r}, value)"
             )

@@ -18,21 +18,17 @@ from math import inf, isfinite
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.logical_readers import LOGICAL_READERS
 from fastavro.logical_writers import LOGICAL_WRITERS
-from fastavro.types import NamedSchemas
 
 from kafka_redelivery.serdes.avro_shape import ShapeError
+from kafka_redelivery.serdes.avro_types import LOGICAL, logical_of, parsed
 
 _Schema: TypeAlias = Any
 """As ``fastavro.parse_schema`` returns it: a dict, a list or a str."""
 
 _JSON: Final = "redelivery-json"
 """The logical type, for fastavro, of what it does not read as JSON by itself."""
-
-_LOGICAL: Final = "redelivery-logical"
-"""The attribute with the original type and logical type, such as ``long-timestamp-millis``."""
 
 _KEPT: Final = {"type", "name", "symbols", "size", "precision", "scale"}
 """What is kept of a schema as it is; fastavro's mark that it has been parsed is not."""
@@ -63,15 +59,14 @@ _MOMENTS: Final[dict[str, type[date | time]]] = {
 class AvroJson:
     """The values of one schema as JSON."""
 
-    def __init__(self, parsed: _Schema) -> None:
-        """Compile the schema."""
+    def __init__(self, schema: _Schema) -> None:
+        """Compile a parsed schema."""
         self._branches = 0
-        self._named: NamedSchemas = {}
-        self._schema = parse_schema(self._as_json(parsed), self._named)
+        self._parsed = parsed(self._as_json(schema))
 
     def read(self, stream: BytesIO) -> Any:  # noqa: ANN401 - any JSON
         """Return the next value, whose shape has been checked. Text may raise ``UnicodeDecodeError``."""
-        return schemaless_reader(stream, self._schema, None)
+        return self._parsed.read(stream)
 
     def write(self, value: Any, stream: BytesIO) -> None:  # noqa: ANN401 - any JSON
         """Write a value.
@@ -79,7 +74,7 @@ class AvroJson:
         Raises:
             ShapeError: it is none of the schema; the reason begins with the place, such as ``$.lines[2].amount``.
         """
-        schemaless_writer(stream, self._schema, self._written(self._schema, value, "$"))
+        self._parsed.write(self._written(self._parsed.type, value, "$"), stream)
 
     def _as_json(self, schema: _Schema) -> _Schema:
         """Return a schema of the same bytes, which fastavro reads as JSON."""
@@ -89,10 +84,10 @@ class AvroJson:
         if isinstance(schema, str) and schema not in _FORMS:
             return schema  # a type that has been defined
         whole: dict[str, Any] = {"type": schema} if isinstance(schema, str) else schema
-        found = {each: whole[each] for each in _KEPT & whole.keys()} | {"namespace": ""}  # names are full ones
-        logical = f"{whole['type']}-{whole.get('logicalType')}"
+        found = {each: whole[each] for each in _KEPT & whole.keys()}
+        logical = logical_of(whole)
         if logical in _MOMENTS or whole["type"] in {"float", "double", "bytes", "fixed"}:
-            found |= {"logicalType": _JSON, _LOGICAL: logical}
+            found |= {"logicalType": _JSON, LOGICAL: logical}
         found |= {part: self._as_json(whole[part]) for part in {"items", "values"} & whole.keys()}
         if "fields" in whole:
             found["fields"] = [{"name": each["name"], "type": self._as_json(each["type"])} for each in whole["fields"]]
@@ -108,12 +103,12 @@ class AvroJson:
         """Return what fastavro writes for the JSON at a place."""
         if isinstance(schema, list):
             return self._chosen(schema, value, at)
-        found = self._named[schema] if isinstance(schema, str) else schema
-        kind, logical = found["type"], found.get(_LOGICAL, "")
+        found = self._parsed.named[schema] if isinstance(schema, str) else schema
+        kind, logical = found["type"], found.get(LOGICAL, "")
         if logical.endswith("decimal") and type(value) is dict and value.keys() == {"bytes"}:
-            return self._written({**found, _LOGICAL: ""}, value["bytes"], f"{at}.bytes")
+            return self._written({**found, LOGICAL: ""}, value["bytes"], f"{at}.bytes")
         try:
-            value = _checked(found, value)
+            value = checked(found, value)
         except (ValueError, OverflowError) as error:
             raise ShapeError(f"{at}: {error}") from None
         parts: dict[Any, _Schema]
@@ -159,9 +154,14 @@ def _is_optional(union: list[_Schema]) -> bool:
     return len(union) == 2 and "null" in map(_name, union)  # noqa: PLR2004 - null and another type
 
 
-def _checked(schema: _Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return what fastavro writes for JSON, whose parts are not checked. Raises what is wrong with it."""
-    kind, logical = schema["type"], schema.get(_LOGICAL, "")
+def checked(schema: _Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return what fastavro writes for JSON, whose parts are not checked.
+
+    Raises:
+        ValueError: it is none of the type; the text says what it needs, such as ``needs text``.
+        OverflowError: it is a moment that the type cannot represent.
+    """
+    kind, logical = schema["type"], schema.get(LOGICAL, "")
     if kind == "enum":
         if value not in schema["symbols"]:
             raise ValueError(f"{value!r} is none of {', '.join(schema['symbols'])}")
@@ -228,7 +228,7 @@ def _number(text: str, logical: str) -> int | float | str:
 
 
 def _moment_as_json(number: int, schema: _Schema, _reader: object = None) -> int | str:
-    logical = schema[_LOGICAL]
+    logical = schema[LOGICAL]
     with suppress(ValueError, OverflowError):
         moment = LOGICAL_READERS[logical](number, {}, None)
         if LOGICAL_WRITERS[logical](moment, {}) == number:  # fastavro reads -1 ms as the time 00:00:00.999
@@ -243,7 +243,7 @@ def _real_as_json(number: float, _schema: _Schema, _reader: object = None) -> fl
 
 
 def _bytes_as_json(data: bytes, schema: _Schema, _reader: object = None) -> str | dict[str, str]:
-    if not schema[_LOGICAL].endswith("decimal"):
+    if not schema[LOGICAL].endswith("decimal"):
         return data.decode("latin-1")
     unscaled = Decimal(int.from_bytes(data, "big", signed=True))
     text = format(unscaled.scaleb(-schema.get("scale", 0), Context(schema["precision"])), "f")

@@ -34,7 +34,7 @@ MAX_PRECISION: Final = 4_096
 
 
 class ShapeError(ValueError):
-    """Bytes, or JSON, do not have the shape of the schema. Internal: the codec raises its own error from this one."""
+    """Bytes, JSON or a value do not have the shape of the schema. The codec raises its own error from this one."""
 
     def __init__(self, reason: str, code: DecodeCode = DecodeCode.AVRO_MISMATCH) -> None:
         super().__init__(reason, code)

@@ -6,6 +6,7 @@ import json
 from typing import Any, NoReturn, Protocol
 
 from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
+from kafka_redelivery.serdes.objects import json_default
 
 
 class Codec(Protocol):
@@ -95,7 +96,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _READ = json.JSONDecoder(parse_constant=_no_constant).decode
-_COMPACT = {"allow_nan": False, "separators": (",", ":")}
+_COMPACT = {"allow_nan": False, "separators": (",", ":"), "default": json_default}
 _WRITE = json.JSONEncoder(ensure_ascii=False, **_COMPACT).encode  # type: ignore[arg-type]
 _WRITE_ESCAPED = json.JSONEncoder(ensure_ascii=True, **_COMPACT).encode  # type: ignore[arg-type]
 
@@ -103,7 +104,9 @@ _WRITE_ESCAPED = json.JSONEncoder(ensure_ascii=True, **_COMPACT).encode  # type:
 class JsonCodec:
     """Codec for JSON documents (RFC 8259) in UTF-8, written without spaces.
 
-    The JSON value ``null`` decodes to None but cannot be encoded, because None is the tombstone.
+    The JSON value ``null`` decodes to None but cannot be encoded, because None is the tombstone. Dataclasses, pydantic
+    models and msgspec structs are written as objects; dates, times, durations, decimals and UUIDs as text; a member of
+    an enum as its value.
     """
 
     name = "json"

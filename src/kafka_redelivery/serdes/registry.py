@@ -6,7 +6,6 @@ Only this module needs the ``registry`` extra. It imports the client when a sour
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -21,6 +20,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
+from kafka_redelivery.topology.urls import without_secrets
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -30,7 +30,8 @@ RegistryValue: TypeAlias = str | int | float | bool
 DEFAULT_TIMEOUT_S = 10
 """The default timeout of a request in seconds; the client itself would wait without limit."""
 
-_USER = re.compile(r"(\w+://)?\S*@")
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+"""Properties that name a file. The error of one that is missing or damaged does not name it."""
 
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
@@ -72,7 +73,9 @@ class RegistrySchemas:
         Raises:
             SerdeSettingsError: the client refuses the properties, or is not installed.
         """
-        self._source = "registry " + ", ".join(_without_user(url) for url in str(config.get("url", "")).split(","))
+        self._source = "registry " + ", ".join(
+            without_secrets(url.strip()) for url in str(config.get("url", "")).split(",")
+        )
         self._client = _client(config)
         self._lock = threading.Lock()
         self._schemas: dict[int, AvroSchema] = {}
@@ -125,7 +128,7 @@ class RegistrySchemas:
         location = f"{schema_id} of the {self._source}"
         registered = self._client.get_schema(schema_id)
         definitions = self._references(registered, location)
-        return schema_of(_json_of(registered, location), location, definitions.get)
+        return schema_of(_json_of(registered, location), location, definitions.get, is_registered=True)
 
     def _references(self, registered: Schema, location: str) -> dict[str, JsonSchema]:
         """Return all schemas that this one refers to, directly or not, by name."""
@@ -197,9 +200,11 @@ def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:
             urlsplit(url.strip())  # the client looks at all but the first when it needs them
         return SchemaRegistryClient({"timeout": DEFAULT_TIMEOUT_S, **config, **numbers})
     except Exception as error:  # ValueError, TypeError, or any error of TLS about a certificate
+        files = ", ".join(f"{name} {config[name]}" for name in _FILES if name in config)
+        named = f" ({files})" if files and isinstance(error, OSError) else ""
         raise SerdeSettingsError(
             "registry",
-            f"the registry client refuses them: {_without_user(str(error))}",
+            f"the registry client refuses them: {without_secrets(str(error))}{named}",
             "see the properties of its SchemaRegistryClient",
         ) from error
 
@@ -209,8 +214,3 @@ def _number(name: str, value: RegistryValue) -> int | float:
         return float(value) if "." in str(value) else int(value)
     except ValueError as error:
         raise SerdeSettingsError(f"registry.{name}", "is not a number", "write it in digits") from error
-
-
-def _without_user(text: str) -> str:
-    """Return a URL without credentials and query, or a message about it."""
-    return _USER.sub(r"\g<1>", text.strip()).partition("?")[0]

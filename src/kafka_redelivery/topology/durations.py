@@ -24,13 +24,11 @@ def parse_duration(value: object) -> timedelta:
         return value
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        msg = f"{value!r} is not a duration; write a number and a unit, such as 250ms, 30s, 5m or 7d"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} is not a duration; write a number and a unit, such as 250ms, 30s, 5m or 7d")
     try:
         return float(match[1]) * timedelta(milliseconds=_UNITS_MS[match[2]])
     except OverflowError:
-        msg = f"{value!r} is too long for a duration; write a shorter one"
-        raise ValueError(msg) from None
+        raise ValueError(f"{value!r} is too long for a duration; write a shorter one") from None
 
 
 def parse_time(text: str, now_ms: int, *, ago: bool) -> int:
@@ -53,11 +51,9 @@ def parse_time(text: str, now_ms: int, *, ago: bool) -> int:
         else:
             at_ms = now_ms - distance_ms if ago else now_ms + distance_ms
     except ValueError:
-        msg = f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h"
-        raise ValueError(msg) from None
+        raise ValueError(f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h") from None
     if not 0 <= at_ms <= LATEST_MS:
-        msg = f"{text!r} is before 1970 or after the year 9999"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} is before 1970 or after the year 9999")
     return at_ms
 
 

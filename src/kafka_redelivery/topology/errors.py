@@ -63,15 +63,6 @@ class ExportedLetterError(TopologyError):
         self.problem = problem
 
 
-class TopicNameError(TopologyError):
-    """A topic name is illegal, too long or ambiguous. Raised when the topics of a configuration are planned."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"topic name {name!r} {problem}")
-        self.name = name
-        self.problem = problem
-
-
 class DestinationError(TopologyError):
     """The name of a destination is not valid. Raised when it is parsed."""
 

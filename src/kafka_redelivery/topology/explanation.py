@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, assert_never
+
+from pydantic.alias_generators import to_camel
 
 from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES, AddressSettings
 from kafka_redelivery.topology.classic.layers import LayeredRedelivery
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.classic.strategies import (
-    DiscardingStrategy,
-    IndividualStrategy,
-    SharedStrategy,
-    Strategy,
-)
+from kafka_redelivery.topology.classic.strategies import Strategy
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import DestinationError
-from kafka_redelivery.topology.faults import Severity, TopologyFault
-from kafka_redelivery.topology.policy.entry import DeadLetterKind, PolicyEntry
+from kafka_redelivery.topology.faults import TopologyFault, refusal
+from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution
 from kafka_redelivery.topology.resolution.classic import ClassicResolution
 from kafka_redelivery.topology.topics.naming import MAX_NAME
@@ -28,11 +25,6 @@ from kafka_redelivery.topology.topics.tiers import TierSet, tier_set
 MAX_DELAYS = 12
 """The number of delays in an explanation."""
 
-_KINDS = {
-    DeadLetterKind.INDIVIDUAL: "IndividualDeadLetterStrategy",
-    DeadLetterKind.SHARED: "SharedDeadLetterStrategy",
-    DeadLetterKind.DISCARDING: "DiscardingDeadLetterStrategy",
-}
 _MESSAGES = {
     "persistent": (True, False),
     "persistent_expired": (True, True),
@@ -89,8 +81,7 @@ def _is_text(name: str) -> bool:
 
 
 def _too_long(name: str) -> TopologyFault:
-    return TopologyFault(
-        Severity.REFUSE,
+    return refusal(
         name,
         f"is {len(name)} characters long; Kafka allows {MAX_NAME}",
         "no record can be written to it",
@@ -106,7 +97,7 @@ class _Names:
 
     def retry_topic(self, delay_ms: int) -> str | None:
         """Return the topic in which a record with this delay waits, ``None`` if it waits in no retry topic."""
-        handler = self.settings.handler
+        handler = self.settings.handler_of(self.topic)
         if delay_ms <= 0 or (handler is not None and not handler.non_blocking_redelivery):
             return None
         tier, naming = self.tiers.tier_for(delay_ms), self.settings.naming()
@@ -156,15 +147,12 @@ def _simple(entry: PolicyEntry, topic: str, layer: str, settings: Settings) -> d
         "matched": [],
         "policy": policy_document(policy) if isinstance(policy, RedeliveryPolicy) else {},
         "dead_letter_strategy": {
-            "kind": _KINDS[strategy.kind],
+            "kind": f"{strategy.kind.capitalize()}DeadLetterStrategy",
             "processExpired": strategy.process_expired,
             "processNonPersistent": strategy.process_non_persistent,
             "expiration": strategy.expiration,
             "dead_letter_destination": f"queue:{dead_letter}",
-            "accepts": {
-                name: strategy.accepts(persistent=persistent, expired=expired)
-                for name, (persistent, expired) in _MESSAGES.items()
-            },
+            "accepts": _accepted(strategy),
         },
     }
 
@@ -183,10 +171,7 @@ def _classic(resolution: ClassicResolution) -> dict[str, Any]:
         "dead_letter_strategy": {
             **strategy_document(resolution.strategy.strategy),
             "dead_letter_destination": str(resolution.dead_letter),
-            "accepts": {
-                name: resolution.strategy.strategy.accepts(persistent=persistent, expired=expired)
-                for name, (persistent, expired) in _MESSAGES.items()
-            },
+            "accepts": _accepted(resolution.strategy.strategy),
         },
         "discarded_by_plugin": broker.expired_dropped_by,
         "dropped_by": broker.dropped_by,
@@ -232,33 +217,17 @@ def settings_document(settings: AddressSettings) -> dict[str, Any]:
 
 def strategy_document(strategy: Strategy) -> dict[str, Any]:
     """Return a dead-letter strategy of Classic, by the names of its properties."""
-    document: dict[str, Any] = {
-        "kind": "SharedDeadLetterStrategy",
-        "processExpired": strategy.process_expired,
-        "processNonPersistent": strategy.process_non_persistent,
-        "expiration": strategy.expiration,
-        "enableAudit": strategy.enable_audit,
-        "maxAuditDepth": strategy.max_audit_depth,
-        "maxProducersToAudit": strategy.max_producers_to_audit,
+    kind = type(strategy).__name__.removesuffix("Strategy")
+    names = [each.name for each in fields(strategy) if each.name != "dead_letter_queue"]
+    return {"kind": f"{kind}DeadLetterStrategy", **{to_camel(name): getattr(strategy, name) for name in names}}
+
+
+def _accepted(strategy: Strategy | DeadLetterStrategy) -> dict[str, bool]:
+    """Return for each kind of message whether it becomes a dead letter."""
+    return {
+        name: strategy.accepts(persistent=persistent, expired=expired)
+        for name, (persistent, expired) in _MESSAGES.items()
     }
-    match strategy:
-        case DiscardingStrategy():
-            return document | {"kind": "DiscardingDeadLetterStrategy"}
-        case SharedStrategy():
-            return document
-        case IndividualStrategy():
-            return document | {
-                "kind": "IndividualDeadLetterStrategy",
-                "queuePrefix": strategy.queue_prefix,
-                "topicPrefix": strategy.topic_prefix,
-                "queueSuffix": strategy.queue_suffix,
-                "topicSuffix": strategy.topic_suffix,
-                "useQueueForQueueMessages": strategy.use_queue_for_queue_messages,
-                "useQueueForTopicMessages": strategy.use_queue_for_topic_messages,
-                "destinationPerDurableSubscriber": strategy.destination_per_durable_subscriber,
-            }
-        case _:
-            assert_never(strategy)
 
 
 def _number(value: float) -> float | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from kafka_redelivery.topology import exit_codes
@@ -41,7 +41,7 @@ class Fault:
 
     def document(self) -> dict[str, str]:
         """Return the fault as plain data for JSON."""
-        return {"location": self.location, "problem": self.problem, "fix": self.fix}
+        return asdict(self)
 
 
 class ConfigurationError(TopologyError):
@@ -83,13 +83,17 @@ class TopologyFault:
 
     def document(self) -> dict[str, str]:
         """Return the fault as plain data for JSON."""
-        return {
-            "severity": str(self.severity),
-            "topic": self.topic,
-            "problem": self.problem,
-            "loss": self.loss,
-            "fix": self.fix,
-        }
+        return asdict(self)
+
+
+def refusal(topic: str, problem: str, loss: str, fix: str) -> TopologyFault:
+    """Return a fault of severity ``refuse``."""
+    return TopologyFault(Severity.REFUSE, topic, problem, loss, fix)
+
+
+def warning(topic: str, problem: str, loss: str, fix: str) -> TopologyFault:
+    """Return a fault of severity ``warn``."""
+    return TopologyFault(Severity.WARN, topic, problem, loss, fix)
 
 
 def dotted(path: Path) -> str:

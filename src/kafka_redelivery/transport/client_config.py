@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_redelivery.topology.config.rules.clients import DEFAULT_TRANSACTION_TIMEOUT_MS
+
 ConfigValue = str | int | float | bool
 Config = dict[str, ConfigValue]
 
@@ -15,6 +17,30 @@ JAVA_PREFIX = "spark."
 """Prefix of settings of the Java client, which only Spark uses."""
 
 _CLIENTS = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
+
+_CONSUMER_NAMES = """
+auto.commit.enable auto.commit.interval.ms auto.offset.reset check.crcs consume.callback.max.messages
+coordinator.query.interval.ms enable.auto.commit enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms
+fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms group.id
+group.instance.id group.protocol group.protocol.type group.remote.assignor heartbeat.interval.ms isolation.level
+max.partition.fetch.bytes max.poll.interval.ms max.poll.records offset.store.method offset.store.path
+offset.store.sync.interval.ms partition.assignment.strategy queued.max.messages.kbytes queued.min.messages
+session.timeout.ms share.acknowledgement.mode
+"""
+_PRODUCER_NAMES = """
+acks batch.num.messages batch.size compression.codec compression.level compression.type delivery.report.only.error
+delivery.timeout.ms enable.gapless.guarantee enable.idempotence linger.ms message.send.max.retries message.timeout.ms
+partitioner produce.offset.report queue.buffering.backpressure.threshold queue.buffering.max.kbytes
+queue.buffering.max.messages queue.buffering.max.ms queuing.strategy request.required.acks request.timeout.ms retries
+sticky.partitioning.linger.ms transaction.timeout.ms transactional.id
+"""
+_OF_OTHERS: Mapping[str, frozenset[str]] = {
+    "consumer.": frozenset(_PRODUCER_NAMES.split()),
+    "producer.": frozenset(_CONSUMER_NAMES.split()),
+    "admin.": frozenset((_CONSUMER_NAMES + _PRODUCER_NAMES).split()),
+}
+"""What each kind of client does not get, because it is for others; it would log a warning about each.
+Source: CONFIGURATION.md of librdkafka 2.16, column C/P."""
 
 _CONSUMER_DEFAULTS: Config = {
     "partition.assignment.strategy": "cooperative-sticky",
@@ -46,6 +72,12 @@ IDLE_FETCH: Config = {
 }
 """For a consumer that is mostly idle and may be slow."""
 
+_DEFAULT_SESSION_TIMEOUT_MS = 45_000
+_SCHEDULER_POLL_INTERVAL_MS = 60_000
+"""How long a group that is rebalanced waits for a member that does not come back. After the coordinator was killed,
+Kafka has waited for one that no process was. The client's default of five minutes is for slow handlers; a scheduler
+polls all the time. Kafka that does not answer can keep it from that, so this is longer than a short outage."""
+
 _CONSUMER_FIXED: Config = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -73,13 +105,10 @@ _PRODUCER_FIXED: Config = {
     "enable.idempotence": True,
     "delivery.report.only.error": True,
 }
-_TRANSACTION_TIMEOUT_MS = 30_000
-"""Together with the broker's scan every 10 s this is shorter than the default session time-out of 45 s, for which a
-killed process without a stable name keeps its partitions anyway."""
 
 
 def consumer_config(
-    kafka: Mapping[str, ConfigValue], *, group: str, instance: str | None, small_prefetch: bool = False
+    kafka: Mapping[str, ConfigValue], *, group: str, instance: str | None, scheduler: bool = False
 ) -> Config:
     """Return the settings of a consumer.
 
@@ -87,12 +116,17 @@ def consumer_config(
         kafka: the settings of the ``kafka`` section.
         group: the group id.
         instance: a stable name, which makes the membership static; ``None`` for a dynamic one.
-        small_prefetch: prefetch less, for records that wait in Kafka anyway.
+        scheduler: whether it reads tiers. It prefetches less, since these records wait in Kafka anyway, and polls all
+            the time.
     """
-    defaults = _CONSUMER_DEFAULTS | SMALL_PREFETCH if small_prefetch else _CONSUMER_DEFAULTS
+    defaults = _CONSUMER_DEFAULTS | SMALL_PREFETCH if scheduler else _CONSUMER_DEFAULTS
     config = _for_client("consumer.", kafka, defaults) | _CONSUMER_FIXED
     if is_new_protocol(config):
         config.pop("partition.assignment.strategy", None)
+    if scheduler:
+        session_ms = int(config.get("session.timeout.ms", _DEFAULT_SESSION_TIMEOUT_MS))
+        # The client refuses an interval below the session time-out.
+        config.setdefault("max.poll.interval.ms", max(_SCHEDULER_POLL_INTERVAL_MS, session_ms))
     config["group.id"] = group
     if instance is not None:
         config["group.instance.id"] = instance
@@ -104,7 +138,7 @@ def producer_config(kafka: Mapping[str, ConfigValue], *, transactional_id: str |
     config = _for_client("producer.", kafka, _PRODUCER_DEFAULTS) | _PRODUCER_FIXED
     if transactional_id is not None:
         config["transactional.id"] = transactional_id
-        config.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+        config.setdefault("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
     return config
 
 
@@ -115,11 +149,7 @@ def admin_config(kafka: Mapping[str, ConfigValue]) -> Config:
 
 def identity_config(client: Config) -> Config:
     """Return the settings of an admin client with the same brokers and the same user as a producer or consumer."""
-    return {
-        name: value
-        for name, value in client.items()
-        if not (name in _PRODUCER_FIXED or name in _CONSUMER_FIXED or name.startswith(("transaction", "group.")))
-    }
+    return {name: value for name, value in client.items() if name not in _OF_OTHERS["admin."]}
 
 
 def servers_of(config: Mapping[str, ConfigValue]) -> str:
@@ -152,6 +182,7 @@ def is_new_protocol(config: Mapping[str, ConfigValue]) -> bool:
 
 
 def _for_client(client: str, kafka: Mapping[str, ConfigValue], defaults: Config) -> Config:
-    shared = {name: value for name, value in kafka.items() if not name.startswith(_CLIENTS)}
+    others = _OF_OTHERS[client]
+    shared = {name: value for name, value in kafka.items() if not (name.startswith(_CLIENTS) or name in others)}
     own = {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
     return {**defaults, **shared, **own}

@@ -152,10 +152,6 @@ class ReaderError(TransportError):
     exit_code = exit_codes.HALTED
 
 
-class ConsumerFailedError(ReaderError):
-    """The consumer has failed for good. Another one can go on, unless the cause is in the configuration."""
-
-
 class TopicForbiddenError(ReaderError):
     """The user of the ``kafka`` settings may not read a topic. Other topics can still be read."""
 
@@ -199,25 +195,18 @@ class PartitionUnfetchableError(ReaderError):
         self.offset = offset
 
 
-class ConsumerRefusedError(ReaderError):
-    """Kafka refuses a request that concerns no partition, for example to join a group that is full.
+class ConsumerError(ReaderError):
+    """What fails concerns no partition: Kafka refuses a request, for example to join a group that is full.
 
-    The client tries again about once a second.
+    The client tries again about once a second, unless the error is ``fatal``: then only another consumer can go on.
     """
 
-
-class GroupReadForbiddenError(ConsumerRefusedError):
-    """The user of the ``kafka`` settings may not be a member of the group."""
-
-
-class MissingOffsetError(ReaderError):
-    """A partition of an internal topic has no committed offset, or one that no longer exists.
-
-    Any other position could lose or repeat the records that wait there. ``redelivery topology check`` names the fix.
-    """
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.fatal = fatal
 
 
-class PositionDeletedError(MissingOffsetError):
+class PositionDeletedError(ReaderError):
     """The offset that a partition had to be read from does not exist any more, so that partition is not fetched.
 
     The other partitions can be fetched further. Only :meth:`Reader.seek` makes the client fetch the partition again.
@@ -244,50 +233,12 @@ class PositionDeletedError(MissingOffsetError):
 
 
 class BrokerUnavailableError(TransportError):
-    """No broker answered in time."""
+    """No broker answered in time, or none to which these settings can connect. The message has the fix."""
 
     exit_code = exit_codes.BROKER_UNAVAILABLE
 
-    def __init__(self, servers: str, detail: str = "") -> None:
-        cause = f" ({detail})" if detail else ""
-        super().__init__(
-            f"no Kafka broker answers at {servers}{cause}; start it, or correct bootstrap.servers or the security "
-            "settings under kafka (redelivery broker runs a Kafka to try things on)"
-        )
-        self.servers = servers
 
+class ClientSettingsError(TransportError):
+    """The ``kafka`` settings cannot be used: the client refuses them, or the file of the password cannot be read."""
 
-class TlsError(BrokerUnavailableError):
-    """A broker answers, but there is no TLS connection to it."""
-
-    def __init__(self, servers: str, detail: str) -> None:
-        TransportError.__init__(
-            self,
-            f"no TLS connection to {servers}: {detail}; under kafka, check ssl.ca.location (who signed the brokers' "
-            "certificates), ssl.certificate.location, ssl.key.location, and that bootstrap.servers has the names in "
-            "the certificates",
-        )
-        self.servers = servers
-
-
-class ConnectionClosedError(BrokerUnavailableError):
-    """Something listens, and closes each connection before it has answered the first request."""
-
-    def __init__(self, servers: str, detail: str) -> None:
-        TransportError.__init__(
-            self,
-            f"{servers} closes each connection at once: {detail}; under kafka, check security.protocol, because the "
-            "listener may expect TLS or a login, and that bootstrap.servers has the port of a Kafka listener",
-        )
-        self.servers = servers
-
-
-class BrokerExtraMissingError(TransportError, ImportError):
-    """A package that fetches the jars of the embedded broker or of Spark is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(
-            f"the embedded Kafka broker and Spark jobs fetch jars with the Python package {package}, which is not "
-            "installed; install it with: pip install 'kafka-redelivery[broker]'"
-        )
-        self.package = package
+    exit_code = exit_codes.CONFIGURATION

@@ -5,9 +5,8 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_redelivery.transport.errors import (
-    ConsumerFailedError,
-    ConsumerRefusedError,
-    GroupReadForbiddenError,
+    ClientSettingsError,
+    ConsumerError,
     PartitionUnfetchableError,
     ReaderError,
     TopicForbiddenError,
@@ -79,6 +78,10 @@ _DAMAGED = frozenset(
 )
 
 
+_NO_PROTOCOL = f"ConsumerGroupHeartbeat fatal error: {KafkaError(KafkaError.UNSUPPORTED_VERSION).str()}"
+"""Part of the text of a fatal error, of which the client reports no code."""
+
+
 def is_transient(error: KafkaError) -> bool:
     """Whether a broker may answer the same request of an admin client differently a moment later.
 
@@ -93,6 +96,11 @@ def is_transient_for_consumer(error: KafkaError) -> bool:
     ``error.retriable()`` alone is not enough: the client sets it for transactions only.
     """
     return is_transient(error) or error.code() in _TRANSIENT_FOR_CONSUMERS or error.retriable()
+
+
+def is_end(error: KafkaError) -> bool:
+    """Whether it is no error, but the event that the end of a partition is reached."""
+    return error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - the client's own name
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -118,11 +126,13 @@ def consumer_error(
         return TopicForbiddenError(topic, error.str())
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         right = f"{'Read' if joins else 'Describe'} on group {group}"
-        return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(right)}")
+        return ConsumerError(f"the consumer cannot go on: {error.str()}{grant(right)}")
     if topic and number >= 0 and not is_fatal(error):
         return PartitionUnfetchableError(topic, number, offset, error.str(), _unfetchable(code))
-    kind = ConsumerFailedError if is_fatal(error) else ConsumerRefusedError
-    return kind(f"the consumer cannot go on: {error.str()}")
+    fix = ""
+    if _NO_PROTOCOL in error.str():
+        fix = "; these brokers do not offer the consumer protocol (Kafka 4.0): remove group.protocol from kafka"
+    return ConsumerError(f"the consumer cannot go on: {error.str()}{fix}", fatal=is_fatal(error))
 
 
 def _unfetchable(code: int) -> Unfetchable:
@@ -158,6 +168,14 @@ def error_of(exception: KafkaException | SystemError) -> KafkaError:
         raise exception
     error: KafkaError = cause.args[0]
     return error
+
+
+def settings_refused(error: Exception) -> ClientSettingsError:
+    """Convert what the client raises when it is opened: an unknown setting, or a value that it cannot use."""
+    return ClientSettingsError(
+        f"the Kafka client refuses the kafka settings: {message_of(error)}; correct that setting or remove it: "
+        "its names and values are librdkafka's"
+    )
 
 
 def message_of(error: Exception) -> str:

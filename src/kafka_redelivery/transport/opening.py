@@ -13,28 +13,16 @@ from weakref import WeakKeyDictionary
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
+from kafka_redelivery.transport.certificates import unusable_files
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import ClientSettingsError
 
 _log = logging.getLogger(__name__)
 
 OnError = Callable[[KafkaError], object]
 """Receives what a client reports about its connections; called by the thread that polls the client."""
-
-
-class PasswordFileError(TransportError):
-    """The file that holds the password cannot be read."""
-
-    exit_code = exit_codes.CONFIGURATION
-
-    def __init__(self, file: str, why: str) -> None:
-        super().__init__(
-            f"kafka.{PASSWORD_FILE} names {file}, which cannot be read: {why}; name a file that holds only the "
-            "password, and that this process may read"
-        )
 
 
 class _Consumer(Consumer):
@@ -92,7 +80,7 @@ def open_consumer(config: Config, logger: logging.Logger = client_log, on_error:
     """Open a consumer, which connects when it is used.
 
     Raises:
-        PasswordFileError: the password is in a file that cannot be read.
+        ClientSettingsError: a file of a password, a certificate or a key cannot be used.
     """
     return _open(_Consumer if PASSWORD_FILE in config else Consumer, config, logger, on_error)
 
@@ -109,6 +97,8 @@ def open_admin(config: Config, logger: logging.Logger = client_log, on_error: On
 
 def _open(kind: type[_Client], config: Config, logger: logging.Logger, on_error: OnError | None) -> _Client:
     settings: dict[str, Any] = dict(config)
+    if unusable := next(unusable_files(settings), None):
+        raise ClientSettingsError(f"kafka.{unusable.setting} {unusable.problem}; {unusable.fix}")
     file = settings.pop(PASSWORD_FILE, None)
     if on_error is not None:
         settings["error_cb"] = on_error
@@ -125,12 +115,15 @@ def read_password(file: str) -> str:
     """Return the text of a file without the line break at its end.
 
     Raises:
-        PasswordFileError: it cannot be read.
+        ClientSettingsError: it cannot be read.
     """
     try:
         return password_in(Path(file))
     except (OSError, UnicodeDecodeError) as error:
-        raise PasswordFileError(file, str(error)) from None
+        raise ClientSettingsError(
+            f"kafka.{PASSWORD_FILE} names {file}, which cannot be read: {error}; name a file that holds only the "
+            "password, and that this process may read"
+        ) from None
 
 
 def password_in(file: Path) -> str:
@@ -149,7 +142,7 @@ def renew_passwords() -> int:
     for client, login in logins:
         try:
             password = read_password(login.file)
-        except PasswordFileError as error:
+        except ClientSettingsError as error:
             _log.warning("the password stays as it is: %s", error)
             continue
         if password == login.password:

@@ -9,6 +9,7 @@ number of records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 from kafka_redelivery.topology.wire.headers import HeaderList
@@ -31,39 +32,30 @@ class Message(Protocol):
 
     def topic(self) -> str:
         """Return the topic."""
-        ...
 
     def partition(self) -> int:
         """Return the number of the partition."""
-        ...
 
     def offset(self) -> int:
         """Return the offset."""
-        ...
 
     def key(self) -> bytes | None:
         """Return the raw key."""
-        ...
 
     def value(self) -> bytes | None:
         """Return the raw value; ``None`` is a tombstone."""
-        ...
 
     def headers(self) -> HeaderList | None:
         """Return the headers, ``None`` if there are none. Call :func:`headers_of` instead, which is safe."""
-        ...
 
     def set_headers(self, value: HeaderList) -> None:
         """Replace the headers of this object."""
-        ...
 
     def __len__(self) -> int:
         """Return the size of the value in bytes."""
-        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Return the timestamp's type and its value (epoch ms)."""
-        ...
 
 
 class ProducerRecord(NamedTuple):
@@ -101,11 +93,9 @@ class GroupMember(Protocol):
 
     def group_metadata(self) -> object:
         """Return the current group metadata (member and generation). The broker refuses commits with outdated ones."""
-        ...
 
     def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """Commit offsets and their metadata outside a transaction; return when the broker has confirmed them."""
-        ...
 
 
 class RebalanceListener(Protocol):
@@ -117,15 +107,12 @@ class RebalanceListener(Protocol):
         Returns:
             the offset at which to start each of them.
         """
-        ...
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
         """Give partitions up. This process owns them until the method returns: it can still finish and commit."""
-        ...
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Drop partitions that another member may own already. Offsets of them must not be committed any more."""
-        ...
 
 
 class TopicMetadata(Protocol):
@@ -138,7 +125,6 @@ class TopicMetadata(Protocol):
             topic: its name.
             wanted: the partition that the caller needs; a cached number that is too low for it is refreshed.
         """
-        ...
 
 
 class Reader(Protocol):
@@ -166,40 +152,37 @@ class Reader(Protocol):
             PositionDeletedError: the position of a partition does not exist any more; the other partitions can be
                 fetched further.
         """
-        ...
 
     @property
     def forbidden(self) -> Mapping[str, str]:
         """The topics that may not be read at present, each with what is wrong and how to fix it."""
-        ...
 
     def forbid(self, topics: Iterable[str]) -> None:
         """Note topics that may not be read, as a commit has shown: a reader that waits lists them as forbidden."""
-        ...
 
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
         """The partitions that cannot be fetched at present, each with what is wrong and how to fix it."""
+
+    @property
+    def paused(self) -> AbstractSet[Partition]:
+        """The assigned partitions that are not fetched: those paused, and those without a start offset."""
         ...
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """Stop fetching these partitions. Their positions stay; they remain assigned."""
-        ...
 
     def resume(self, partitions: Iterable[Partition]) -> None:
         """Continue fetching paused partitions at their positions."""
-        ...
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Move the position of an assigned partition: the next record fetched has this offset or a higher one."""
-        ...
 
     def take_reached_ends(self) -> Mapping[Partition, int]:
         """Return the partitions whose end :meth:`fetch` has reached since the last call, each with its end offset.
 
         All committed records below that offset have been returned. An open transaction ends before its first record.
         """
-        ...
 
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """Ask the broker for committed offsets and their metadata; ``None`` for a partition without a commit.
@@ -210,11 +193,9 @@ class Reader(Protocol):
         Raises:
             ReaderError: the broker refuses, or does not answer.
         """
-        ...
 
     def committed_now(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """The same in a single short request; empty if the broker does not answer it."""
-        ...
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """Ask the broker for the log start offset and the end offset of a partition.
@@ -222,14 +203,12 @@ class Reader(Protocol):
         Raises:
             ReaderError: the broker refuses, or does not answer.
         """
-        ...
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Estimate the number of records from the next offsets of partitions on; exactly 0 at the end.
 
         Does not wait for the broker. A report calls it once, with all its partitions.
         """
-        ...
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:
         """Ask the broker for topics and their numbers of partitions; those that do not exist are missing.
@@ -240,15 +219,12 @@ class Reader(Protocol):
         Raises:
             ReaderError: the broker refuses, or does not answer.
         """
-        ...
 
     def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
         """Join the group, or change the subscription. The assignment arrives in a later :meth:`fetch`."""
-        ...
 
     def close(self) -> None:
         """Give the assignment back, which calls the listener, and leave the group unless membership is static."""
-        ...
 
 
 class Writer(Protocol):
@@ -261,7 +237,6 @@ class Writer(Protocol):
 
     def group_metadata(self) -> object:
         """Return the group metadata for the next write. Take it just before the write, or it may be outdated."""
-        ...
 
     def write(
         self,
@@ -288,7 +263,6 @@ class Writer(Protocol):
                 with another. Stop.
             TransportError: the outcome is unknown, and this writer does not wait until Kafka answers. Stop.
         """
-        ...
 
     def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """Find out whether the broker accepts a record that it has refused before, without consumers seeing it.
@@ -304,7 +278,6 @@ class Writer(Protocol):
             WriteAbortedError: it is not known.
             WriterFencedError, TransportError: as :meth:`write`.
         """
-        ...
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """Commit the offsets of a write, unless its transaction has committed them.
@@ -312,11 +285,9 @@ class Writer(Protocol):
         Raises:
             WriteAbortedError: the offsets are not committed; the records are written.
         """
-        ...
 
     def close(self) -> None:
         """Release the client. No write may be in progress."""
-        ...
 
 
 class BackgroundWriter(Protocol):
@@ -335,11 +306,9 @@ class BackgroundWriter(Protocol):
         release_time: ReleaseTime | None = None,
     ) -> None:
         """Begin a write; the arguments are those of :meth:`Writer.write`. No other may be in progress."""
-        ...
 
     def begin_trial(self, record: ProducerRecord, pause_s: float) -> None:
         """Begin :meth:`Writer.trial`. No write may be in progress; :meth:`result` returns or raises its end."""
-        ...
 
     def result(self, within_s: float | None = 0.0) -> WriteResult | None:
         """Wait up to ``within_s`` seconds (``None``: without limit) for the end of the write.
@@ -350,12 +319,9 @@ class BackgroundWriter(Protocol):
         Raises:
             WriteRefusedError, WriteAbortedError, WriterFencedError: as :meth:`Writer.write` and :meth:`Writer.finish`.
         """
-        ...
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """Commit a part of the offsets of a write that has raised an error; see :meth:`Writer.finish`."""
-        ...
 
     def close(self) -> None:
         """Release the client."""
-        ...

@@ -90,7 +90,8 @@ RECIPES = {
 
 
 @contextmanager
-def _running(command: Sequence[str | Path], log: Path) -> Iterator[None]:
+def running(command: Sequence[str | Path], log: Path) -> Iterator[None]:
+    """Run the program of a system."""
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield
@@ -98,7 +99,8 @@ def _running(command: Sequence[str | Path], log: Path) -> Iterator[None]:
             process.terminate()
 
 
-def _command(system: str, servers: str, folder: Path) -> list[str | Path]:
+def command(system: str, servers: str, folder: Path) -> list[str | Path]:
+    """Return the command that runs a system; ``folder`` gets its files."""
     jars = ":".join(str(jar) for jar in kafka_jars(lock_file=HERE / f"{system}_jars.txt", what=system))
     java: list[str | Path] = [find_java(), "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
     if system != "connect":
@@ -122,7 +124,7 @@ def record(system: str) -> None:
             cluster.produce(topic, records)
         log = Path(folder) / "log"
         try:
-            with _running(_command(system, kafka.bootstrap_servers, Path(folder)), log):
+            with running(command(system, kafka.bootstrap_servers, Path(folder)), log):
                 for topic, number in recipe.letters.items():
                     until(lambda: len(cluster.read(topic)) >= number, f"{number} dead letters in {topic}", within_s=90)  # noqa: B023
         except BaseException:

@@ -40,7 +40,7 @@ def test_unknown_command_is_a_usage_error() -> None:
 @pytest.mark.parametrize(
     ("command", "without"),
     [
-        (["topology"], ("consumers", "topology.migration", "transport")),
+        (["topology"], ("consumers", "topology.migration")),
         ([], ("cli.commands", "consumers", "pipeline", "serdes", "topology.config", "transport")),
     ],
     ids=["group", "top"],

@@ -68,6 +68,12 @@ def test_commands_print_no_secret(command: str) -> None:
             ]
         },
         {"sources": [{"topic": "orders", "value": {"format": "avro", "registry": {"x.password": CANARY}}}]},
+        {"console": {"grafana": f"https://u:{CANARY}@grafana"}},
+        {"console": {"grafana": f"https://grafana/?auth_token={CANARY}"}},
+        {"console": {"grafana": f"ftp://u:{CANARY}@grafana"}},
+        {"pipeline": {"checkpoint": f"s3a://key:{CANARY}@bucket/x"}},
+        {"pipeline": {"checkpoint": "c", "sink": {"topic": "o", "path": f"s3a://key:{CANARY}@bucket/x"}}},
+        {"limits": {"batch": f"https://u:{CANARY}@x"}},
     ],
     ids=str,
 )
@@ -77,6 +83,31 @@ def test_errors_print_no_secret(sections: dict[str, object]) -> None:
     for command in ("config check", "config check --json", "topology apply"):
         done = CliRunner().invoke(app, ["--debug", *command.split()])
         assert CANARY not in done.output
+
+
+@pytest.mark.parametrize(
+    "value", [f"*{CANARY}", f"!{CANARY}", f"!{CANARY}!x", f"&{CANARY} &{CANARY} x", f"!!{CANARY} x", f"@{CANARY}"]
+)
+def test_a_password_that_looks_like_yaml_is_not_quoted(value: str) -> None:
+    """Its owner has forgotten the quotes."""
+    Path("redelivery.yaml").write_text(
+        f"group: billing\nkafka:\n  bootstrap.servers: x:1\n  sasl.password: {value}\nsources: [{{topic: orders}}]\n",
+        encoding="utf-8",
+    )
+    for command in ("config check", "config check --json", "topology apply"):
+        done = CliRunner().invoke(app, ["--debug", *command.split()])
+        assert done.exit_code
+        assert CANARY not in done.output
+        assert "redelivery.yaml:4:" in done.output
+        assert "quotes" in done.output
+
+
+def test_a_url_is_shown_without_its_secrets() -> None:
+    """A user is hidden where it is no password, too."""
+    write({"pipeline": {"checkpoint": f"hdfs://{CANARY}@namenode/x"}})
+    done = CliRunner().invoke(app, ["config", "show"])
+    assert "hdfs://********@namenode/x" in done.output
+    assert CANARY not in done.output
 
 
 _CLASSIC = f"""<beans xmlns="http://www.springframework.org/schema/beans">

@@ -8,7 +8,7 @@ import pytest
 from kafka_redelivery.cli.console.job_book import Jobs, JobState
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.dead_letters.audit import trail
-from kafka_redelivery.dead_letters.documents import job_document
+from kafka_redelivery.dead_letters.jobs import job_document
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Edited, JobLog, JobOptions, JobSpec, SliceId, job_records

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.cli.console.guard import POLICY
+from kafka_redelivery.cli.console.live import Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from tests.unit.cli.console.consoles import client, console_of, guarded, routes
 
@@ -106,6 +107,34 @@ def test_without_an_index_pages_say_so(tmp_path: Path) -> None:
     for path in ("/", "/failures", "/letters", "/jobs", "/waiting", "/topology", "/audit"):
         assert browser.get(path).status_code == 200, path
     assert "is being built" in browser.get("/failures").text
+
+
+def test_a_problem_takes_the_place_of_a_look(tmp_path: Path) -> None:
+    """A page that is open gets it by an event, also if the problem changes; nothing is being looked at for ever."""
+    console = console_of(tmp_path)
+    app = guarded(console)
+    assert "Looking at the cluster" in client(app).get("/topology").text
+    for text in ("grant the right Describe", "grant the right DescribeConfigs"):
+        seen = console.broadcast.seen
+        console.topology.problem = Problem(0, text)
+        console._topology_changed()
+        assert console.broadcast.missed(seen) == {"topology": "changed"}
+        page = client(app).get("/topology").text
+        assert text in page
+        assert "redelivery topology acls --role console" in page
+        assert "Looking at the cluster" not in page
+    console.flow.problem = Problem(0, "no Kafka")
+    for path in ("/", "/waiting", "/topology"):
+        assert "Looking at the group" not in client(app).get(path).text
+
+
+def test_without_payloads_no_index_keeps_them(tmp_path: Path) -> None:
+    """Also that of a task, and of one that is asked about."""
+    console = console_of(tmp_path, options=ConsoleOptions(hide_payloads=True))
+    for each in (console, console.letters, console.book):
+        assert not each.settings.dead_letters.index.values
+    assert not console.tasks._settings.dead_letters.index.values
+    assert console_of(tmp_path).settings.dead_letters.index.values
 
 
 def test_a_letter_is_shown_when_the_index_is_there(tmp_path: Path) -> None:

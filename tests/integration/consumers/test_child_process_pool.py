@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,11 +23,13 @@ import kafka_redelivery
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers import child_process, child_process_pool
-from kafka_redelivery.consumers.handlers.child_process import LoadLimit
+from kafka_redelivery.consumers.handlers import child, child_process_pool
+from kafka_redelivery.consumers.handlers.child import LoadLimit
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.telemetry.logs import JsonFormatter
+from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.config.settings import HandlerSection
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from tests.unit.consumers.records import NOW, record, source
@@ -75,6 +79,22 @@ def test_a_handler_runs_in_another_process(function: str) -> None:
         assert delivered(found, "ok") == (None, [pid])
 
 
+@pytest.mark.parametrize("function", ["log", "log_async"])
+def test_a_line_of_a_handler_names_its_record(capfd: pytest.CaptureFixture[str], function: str) -> None:
+    """In the format of the parent, here JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with children(function) as found:
+            assert delivered(found, "log", deliveries=2)[0] is None
+    finally:
+        root.removeHandler(handler)
+    [line] = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "charged" in line]
+    assert (line["logger"], line["origin"], line["attempt"]) == ("shop", "orders-0@7", 3)
+
+
 @pytest.mark.parametrize(("value", "death"), [("kill", "SIGKILL"), ("exit", "exit code 7")])
 def test_the_death_of_a_child_is_a_failed_delivery(value: str, death: str) -> None:
     """The failure names the cause; the next record has a new child."""
@@ -121,6 +141,19 @@ def test_a_deadline_kills_the_child() -> None:
         assert delivered(found, "ok")[0] is None
 
 
+def test_a_child_that_is_stopped_before_it_has_the_record_misses_the_deadline() -> None:
+    """It cannot say that it has begun. A record that is too large for its pipe goes to another child."""
+    with children(deadline=timedelta(seconds=5)) as found:
+        _, [pid] = delivered(found, "ok")
+        os.kill(int(pid), signal.SIGSTOP)
+        failure, _ = delivered(found, "ok")
+        assert failure is not None
+        assert failure.kind is FailureKind.DEADLINE
+        _, [other] = delivered(found, "ok")
+        os.kill(int(other), signal.SIGSTOP)
+        assert delivered(found, "ok" * 1_000_000)[0] is None
+
+
 def test_exceptions_mean_the_same_as_in_a_thread() -> None:
     """Outputs that cannot be pickled are a failure of the record."""
     with children() as found:
@@ -158,18 +191,20 @@ def test_a_death_during_loading_is_an_error_at_start(monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the handler ``Needing`` reads at its start. A child may load it for two seconds."""
+    """What the handler ``Needing`` reads at its start."""
     monkeypatch.setenv("CHILD_HANDLERS_DATABASE", str(tmp_path / "database"))
-    monkeypatch.setattr(child_process, "_MIN_LOAD_LIMIT_S", 2.0)
-    monkeypatch.setattr(child_process, "_LOAD_LIMIT_FACTOR", 0.0)
     return tmp_path / "database"
 
 
 @pytest.mark.parametrize(
     ("state", "cause"), [("away", r"ConnectionError.*the database is away"), ("hangs", "it was not loaded within 2 s")]
 )
-def test_a_record_waits_while_no_child_can_be_started(database: Path, state: str, cause: str) -> None:
+def test_a_record_waits_while_no_child_can_be_started(
+    database: Path, state: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is held without an outcome, and handled when the cause is gone."""
+    if state == "hangs":
+        _limit_loading_to_two_seconds(monkeypatch)
     with children("Needing") as found:
         assert delivered(found, "kill")[0] is not None
         database.write_text(state, encoding="utf-8")
@@ -221,8 +256,8 @@ def test_a_child_that_loads_slowly_gets_more_time() -> None:
 
 def test_no_slot_waits_for_children_that_others_try_to_start(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading fails slowly, and at another time in each slot, so that there is always one that is loading."""
-    monkeypatch.setattr(child_process_pool, "_FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr(child_process_pool, "_LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr(child_process_pool, "_BACKOFF", Backoff(0.1, 0.1))
+    _limit_loading_to_two_seconds(monkeypatch)
     with children("Needing", slots=2) as found:
         for _ in range(2):
             assert delivered(found, "kill")[0] is not None
@@ -249,10 +284,15 @@ def test_closing_ends_a_child_that_is_being_started(database: Path, monkeypatch:
         slot.start()
         while not found._alive:
             time.sleep(0.05)
-        [child] = found._alive
+        [starting] = found._alive
     slot.join(20)
     assert held == ["the processes of the handler are being ended"]
-    assert child.dead
+    assert starting.dead
+
+
+def _limit_loading_to_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_MIN_LOAD_LIMIT_S", 2.0)
+    monkeypatch.setattr(child, "_LOAD_LIMIT_FACTOR", 0.0)
 
 
 def _held(found: ChildProcessPool) -> str:
@@ -329,3 +369,21 @@ def test_a_child_finds_the_package_where_its_parent_found_it(tmp_path: Path) -> 
         [sys.executable, "-S", "-c", program], cwd=site, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "ready\n", done.stderr
+
+
+def test_a_program_that_starts_its_app_when_it_is_imported_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child imports the module of the handler; with a guard it only defines the handler."""
+    program = (
+        "from kafka_redelivery import App\n"
+        "app = App(group='g', kafka={'bootstrap.servers': '127.0.0.1:1'})\n"
+        "@app.handler('orders')\n"
+        "def handle(record): pass\n"
+    )
+    (tmp_path / "unguarded_program.py").write_text(f"{program}app.run()\n")
+    (tmp_path / "guarded_program.py").write_text(f"{program}if __name__ == '__main__':\n    app.run()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HandlerLoadError, match=r"starts its App when it is imported.*start it below `if __name__ == "):
+        ChildProcessPool(HandlerSection(callable="unguarded_program:handle"))
+    ChildProcessPool(HandlerSection(callable="guarded_program:handle")).close()

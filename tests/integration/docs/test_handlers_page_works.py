@@ -20,9 +20,20 @@ class AsyncClient:
     async def post(self, path, json, headers): return Answer()
     async def aclose(self): self.closed.append(self)
 """
+BANK = """
+from types import SimpleNamespace
+
+def charge_all(orders):
+    return [answer(each) for each in orders]
+
+def answer(order):
+    return SimpleNamespace(refused=order < 0, busy=order == 7, text="negative", receipt={"paid": order})
+"""
 TESTS = """
 import handlers
 import httpx
+import together
+import typed
 from kafka_redelivery import HandlerKit, JsonCodec
 from shop import Shop
 
@@ -45,15 +56,34 @@ def test_shop():
             assert delivery.outputs[0].value == b'{"paid":true}'
         assert httpx.AsyncClient.closed == []
     assert len(httpx.AsyncClient.closed) == 1
+
+def test_together():
+    kit = HandlerKit(together.charge, maximum_handler_delay=10**9, **JSON)
+    paid, refused, busy = kit.deliver_batch([5, -1, 7])
+    assert [each.value for each in paid[0].outputs] == [b'{"paid":5}']
+    assert refused[0].decision.reason == "rejected"
+    assert {later.at_ms - sooner.at_ms for sooner, later in zip(busy, busy[1:])} == {30_000}
+
+def test_typed(capsys):
+    kit = HandlerKit(typed.charge, **JSON)
+    [delivery] = kit.deliver({"id": 1, "amount": "2.50", "at": "2026-01-01T12:00:00Z"})
+    assert delivery.outputs[0].value == b'{"order":1,"paid":"2.50"}'
+    [delivery] = kit.deliver({"id": 1, "at": "2026-01-01T12:00:00Z"})
+    assert (delivery.attempt, delivery.decision.reason) == (0, "invalid_value")
+    assert delivery.failure.message == "$.amount: Field required"
+    HandlerKit(typed.count, key=JsonCodec(), **JSON).deliver(None, key="A1")
+    assert capsys.readouterr().out == "deleted: A1\\n"
 """
 
 
 def test_its_handlers_do_what_they_say(pytester: pytest.Pytester) -> None:
     """With a client that connects to nothing."""
-    charge, shop = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    pytester.makepyfile(handlers=charge, shop=shop, httpx=HTTPX, test_page=TESTS)
+    charge, typed, together, shop = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    pytester.makepyfile(
+        handlers=charge, typed=typed, together=together, shop=shop, httpx=HTTPX, bank=BANK, test_page=TESTS
+    )
     result = pytester.runpytest_subprocess("--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=4)
 
 
 @pytest.mark.parametrize("kind", [Record, Context])

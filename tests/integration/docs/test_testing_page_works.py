@@ -9,6 +9,7 @@ from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Failu
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
+from tests.plugin import LOADED
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
 
@@ -20,24 +21,26 @@ def blocks(language: str) -> list[str]:
 
 def test_its_handler_passes_its_tests(pytester: pytest.Pytester) -> None:
     """Configuration, schemas, handler and tests run as printed; the letter is one of the handler's orders."""
-    handler, test, of_letters = blocks("python")
-    [configuration] = blocks("yaml")
+    together, handler, test, of_registry, *_, of_letters = blocks("python")
+    configuration, with_registry = blocks("yaml")
     order, receipt = blocks("json")
-    pytester.makepyfile(handlers=handler, test_charge=test, test_letters=of_letters)
+    tests = {"test_charge": test, "test_registry": of_registry, "test_letters": of_letters, "test_batch": together}
+    pytester.makepyfile(handlers=handler, **tests)
     value = AvroCodec.of({7: json.loads(order)}).encode({"id": "A1", "amount": 2000})
     failed = DeadLetter(Reason.REDELIVERIES_EXCEEDED, Failure(FailureKind.RAISED, "ConnectionError", "no answer"))
     headers = dead_letter_headers(Lineage("orders", 0, 17, 0, deliveries=3), "billing", [], failed, 0)
     letter = ExportedLetter("DLQ.orders-0@4", 0, None, value, headers).document("orders-0@17")
     files = {
         "redelivery.yaml": configuration,
+        "registry.yaml": with_registry,
         "order.avsc": order,
         "receipt.avsc": receipt,
         "letters.jsonl": json.dumps(letter),
     }
     for name, text in files.items():
         (pytester.path / name).write_text(text)
-    result = pytester.runpytest_subprocess("--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly")
-    result.assert_outcomes(passed=3)
+    result = pytester.runpytest_subprocess("--import-mode=importlib", *LOADED)
+    result.assert_outcomes(passed=5)
 
 
 def test_the_bytes_are_those_of_the_codec() -> None:

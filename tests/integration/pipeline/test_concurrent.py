@@ -13,9 +13,9 @@ import pytest
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.outcomes import Handled
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
+from kafka_redelivery.pipeline.handler.items import Handled
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
@@ -166,13 +166,13 @@ def test_no_record_is_handled_after_a_critical_failure(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def two_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConcurrentHandling]:
+def two_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handling]:
     """A process with two slots, and room for 40 records."""
     with handling(tmp_path_factory.mktemp("two"), slots=2, limits={"bufferRecords": 40}) as found:
         yield found
 
 
-def test_answers_of_an_abandoned_task_are_dropped(two_slots: ConcurrentHandling) -> None:
+def test_answers_of_an_abandoned_task_are_dropped(two_slots: Handling) -> None:
     """The next task gets the outcomes of its own records only."""
     list(two_slots.handle(rows([b"raise"] * 30)))
     two_slots.abandon()
@@ -182,14 +182,14 @@ def test_answers_of_an_abandoned_task_are_dropped(two_slots: ConcurrentHandling)
     assert list(ended.values()) == ["ok"] * 30
 
 
-def test_bad_headers_are_found(two_slots: ConcurrentHandling) -> None:
+def test_bad_headers_are_found(two_slots: Handling) -> None:
     """Lanes measure headers before a slot reads them."""
     ended = outcomes(two_slots, rows([b"ok", b"ok"], headers=[[{"key": "\ufffd", "value": b""}], None]))
 
     assert list(ended.values()) == ["bad_headers", "ok"]
 
 
-def test_it_is_full_with_as_many_records_as_the_buffer_has(two_slots: ConcurrentHandling) -> None:
+def test_it_is_full_with_as_many_records_as_the_buffer_has(two_slots: Handling) -> None:
     """A task then waits for outcomes before it reads on."""
     list(two_slots.handle(rows([b"long", *[b"ok"] * 40])))
 
@@ -203,7 +203,7 @@ def test_it_is_full_with_as_many_records_as_the_buffer_has(two_slots: Concurrent
 @contextmanager
 def handling(
     folder: Path, name: str = "handle", *, limits: Mapping[str, object] | None = None, **handler: object
-) -> Iterator[ConcurrentHandling]:
+) -> Iterator[Handling]:
     """Start the process of one of the handlers, in its folder."""
     source = HANDLERS.replace('"calls"', repr(str(folder / "calls")))
     (folder / "slot_handlers.py").write_text(source, encoding="utf-8")
@@ -216,7 +216,7 @@ def handling(
         "limits": limits or {},
     }
     config = HandlerConfig(load_settings(json.dumps(settings)), folder, (*sys.path, str(folder)), 30, TEXT)
-    found = ConcurrentHandling(config)
+    found = Handling(config)
     try:
         yield found
     finally:
@@ -236,7 +236,7 @@ def rows(
     return Rows(Partition("t", partition), pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
 
 
-def outcomes(found: ConcurrentHandling, *parts: Rows) -> dict[tuple[int, int], str]:
+def outcomes(found: Handling, *parts: Rows) -> dict[tuple[int, int], str]:
     """The outcome of each record, by partition and offset. Each has one."""
     ended: dict[tuple[int, int], str] = {}
 
@@ -252,7 +252,7 @@ def outcomes(found: ConcurrentHandling, *parts: Rows) -> dict[tuple[int, int], s
     for part in parts:
         add(found.handle(part))
     end_s = monotonic_s() + 60
-    while found._unanswered and monotonic_s() < end_s:
+    while found._records and monotonic_s() < end_s:
         add(found.collect(0.2))
     return dict(sorted(ended.items()))
 

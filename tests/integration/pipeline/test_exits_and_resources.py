@@ -11,10 +11,9 @@ import pytest
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.outcomes import Handled
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
+from kafka_redelivery.pipeline.handler.items import Handled
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
@@ -73,7 +72,7 @@ class Connected:
             (await self.questions.get()).set_result(None)
 """
 
-Start = Callable[..., HandlerProcess | ConcurrentHandling]
+Start = Callable[..., Handling]
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def start(tmp_path: Path) -> Start:
     source = HANDLERS.replace('"LEFT"', repr(str(tmp_path / "left")))
     (tmp_path / "exiting_handlers.py").write_text(source, encoding="utf-8")
 
-    def started(name: str, **handler: object) -> HandlerProcess | ConcurrentHandling:
+    def started(name: str, **handler: object) -> Handling:
         settings = {
             "group": "g",
             "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
@@ -90,7 +89,7 @@ def start(tmp_path: Path) -> Start:
             "handler": {"callable": f"exiting_handlers:{name}", **handler},
         }
         config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
-        return ConcurrentHandling(config) if config.section.slots > 1 else HandlerProcess(config)
+        return Handling(config)
 
     return started
 
@@ -128,7 +127,7 @@ def test_an_asynchronous_resource_is_open_during_all_calls(
     assert (tmp_path / "left").exists()
 
 
-def outcomes(found: HandlerProcess | ConcurrentHandling, values: list[bytes]) -> list[str]:
+def outcomes(found: Handling, values: list[bytes]) -> list[str]:
     """The exception of each record, or ``ok``, by offset."""
     count = len(values)
     columns = [[None] * count, values, [None] * count, ["t"] * count, [0] * count, range(count), [0] * count]

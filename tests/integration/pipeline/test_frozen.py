@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
@@ -40,7 +39,7 @@ def main(folder: Path, slots: int) -> None:
     config = HandlerConfig(load_settings(json.dumps(settings)), folder, tuple(sys.path), 30, TEXT)
     batch = pa.RecordBatch.from_pylist([{"value": b"x", "partition": 0, "offset": 0, "timestamp": 0}], SCHEMA)
     rows = Rows(Partition("t", 0), batch)
-    handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
+    handling = Handling(config)
     found = [*handling.handle(rows)]
     while not found:
         found += handling.collect(1.0)

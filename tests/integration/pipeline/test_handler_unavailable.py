@@ -8,11 +8,10 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from kafka_redelivery.consumers.handlers import child_process
+from kafka_redelivery.consumers.handlers import child
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
@@ -29,8 +28,8 @@ def test_records_wait_until_it_is_back(
     """Only the record that has killed the process has failed."""
     database = tmp_path / "database"
     monkeypatch.setenv("CHILD_HANDLERS_DATABASE", str(database))
-    monkeypatch.setattr(child_process, "_MIN_LOAD_LIMIT_S", 3.0)
-    monkeypatch.setattr(child_process, "_LOAD_LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(child, "_MIN_LOAD_LIMIT_S", 3.0)
+    monkeypatch.setattr(child, "_LOAD_LIMIT_FACTOR", 0.0)
     settings = {
         "group": "g",
         "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
@@ -40,7 +39,7 @@ def test_records_wait_until_it_is_back(
     config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, tuple(sys.path), 30, TEXT)
     values = [b"ok", b"exit", b"ok"]
     records = [{"value": each, "partition": 0, "offset": n, "timestamp": 0} for n, each in enumerate(values)]
-    handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
+    handling = Handling(config)
     database.write_text(state, encoding="utf-8")
 
     def come_back() -> None:

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_redelivery.consumers.telemetry.logs import TEXT
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
@@ -30,37 +29,13 @@ def handle(record, context):
 NUMBERS = [b"\x00\x00\x00\x00\x07" + bytes([2 * number]) for number in range(3)]
 
 
-@pytest.fixture
-def config(tmp_path: Path, registry: Registry) -> Iterator[HandlerConfig]:  # noqa: F811
-    """A registry that answers nothing until it has been asked twice."""
+@pytest.mark.parametrize("slots", [1, 2])
+def test_each_record_has_its_outcome(tmp_path: Path, registry: Registry, slots: int) -> None:  # noqa: F811
+    """The registry answers nothing until it has been asked twice, and the failure is the handler's own."""
     registry.add(7, "int")
     registry.instead = (503, b"{}")
     with coming_back(registry):
-        yield handler_config(tmp_path, registry, slots=2)
-
-
-def test_one_record_after_the_other(config: HandlerConfig) -> None:
-    """Each has its outcome, and the failure is the handler's own."""
-    process = HandlerProcess(config)
-    try:
-        found = list(process.run(rows()))
-    finally:
-        process.close()
-    assert sum(each.number for each in found) == 3
-    assert [failure.exception for each in found for _, failure in each.failures] == ["ValueError"]
-
-
-def test_several_records_at_a_time(config: HandlerConfig) -> None:
-    """As above."""
-    handling = ConcurrentHandling(config)
-    try:
-        found = list(handling.handle(rows()))
-        while handling._unanswered:
-            found += handling.collect(0.2)
-    finally:
-        handling.close()
-    assert sum(len(each.records) for each in found) == 3
-    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+        assert failures(handler_config(tmp_path, registry, slots=slots)) == ["ValueError"]
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -68,16 +43,20 @@ def test_a_registry_that_hangs_is_no_missed_deadline(tmp_path: Path, registry: R
     """Each record waits for it, and none is counted."""
     registry.add(7, "int")
     registry.seconds, registry.instead = 4.0, (503, b"{}")
-    config = handler_config(tmp_path, registry, slots=slots, deadline="2s")
     with coming_back(registry):
-        handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
-        try:
-            found = list(handling.handle(rows()))
-            while sum(each.outcomes.number for each in found) < 3:
-                found += handling.collect(0.2)
-        finally:
-            handling.close()
-    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+        assert failures(handler_config(tmp_path, registry, slots=slots, deadline="2s")) == ["ValueError"]
+
+
+def failures(config: HandlerConfig) -> list[str]:
+    """Have the records handled, and return the exceptions of those that failed."""
+    handling = Handling(config)
+    try:
+        found = list(handling.handle(rows()))
+        while sum(each.outcomes.number for each in found) < len(NUMBERS):
+            found += handling.collect(0.2)
+    finally:
+        handling.close()
+    return [failure.exception for each in found for _, failure in each.outcomes.failures]
 
 
 def handler_config(folder: Path, registry: Registry, **handler: object) -> HandlerConfig:  # noqa: F811

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.errors import MatchError
 from kafka_redelivery.topology.faults import ConfigurationError
-from kafka_redelivery.topology.java.bounded_pattern import UntrustedPattern
+from kafka_redelivery.topology.java.regex import UntrustedPattern
 
 SLOW = "(a{1,1000}){1,1000}b"
 NAME = "a" * 249

@@ -5,12 +5,11 @@ from time import process_time
 
 import pytest
 
-from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
-from kafka_redelivery.topology.migration.classic_schema import NAMESPACE
+from kafka_redelivery.topology.migration.classic_beans import NAMESPACE
+from kafka_redelivery.topology.migration.conversion import read_broker_configuration, to_yaml
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES, MAX_ELEMENTS, MAX_LEVELS
-from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
 BOMB = b"""<?xml version="1.0"?>
 <!DOCTYPE beans [
@@ -172,7 +171,7 @@ def test_a_pattern_of_half_a_megabyte_is_refused() -> None:
 
 def test_too_many_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are refused before they are written, which would take minutes."""
-    for module in ("broker_xml", "yaml_file"):
+    for module in ("broker_xml", "conversion"):
         monkeypatch.setattr(f"kafka_redelivery.topology.migration.{module}.MAX_VALUES", 100)
     settings = "".join(f'<address-setting match="q{n}.#"/>' for n in range(60))
     assert "more address settings than our file may have" in refused(

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import Producer
 
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
-from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
 from tests.scenarios.cluster import Cluster

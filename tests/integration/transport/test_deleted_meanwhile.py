@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.transport.admin import partition_offsets, topic_rights
+from kafka_redelivery.transport.admin import partition_offsets, topics
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
@@ -24,7 +24,7 @@ def test_topics_are_described_again(
             cluster.delete(deleted)
 
     def describe_topics(*arguments: Any, **options: Any) -> object:  # noqa: ANN401 - as it is called
-        found = topic_rights.describe_topics(*arguments, **options)
+        found = topics.describe_topics(*arguments, **options)
         if moment == "described":
             delete()
         return found
@@ -36,10 +36,10 @@ def test_topics_are_described_again(
     monkeypatch.setattr("kafka_redelivery.transport.admin.cluster_admin.describe_topics", describe_topics)
     monkeypatch.setattr("kafka_redelivery.transport.admin.cluster_admin.list_offsets", list_offsets)
     admin = ClusterAdmin({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=5)
-    topics = (
+    found = (
         admin.topic_facts([kept, deleted], [kept, deleted])
         if detailed
         else admin.describe([kept, deleted], {kept: [unique], deleted: [unique]}).topics
     )
-    assert set(topics) == {kept}
-    assert topics[kept].bounds[0].end == 0
+    assert set(found) == {kept}
+    assert found[kept].bounds[0].end == 0

@@ -158,9 +158,9 @@ def test_a_new_position_ends_what_was_found_about_the_one_before() -> None:
     reader = GroupReader(
         consumer_config({"bootstrap.servers": "localhost:1", "log_level": 0}, group="g", instance=None)
     )
-    other = PositionDeletedError("t", 1, 50, "")
-    reader._deleted.extend([PositionDeletedError("t", 0, 50, ""), other])
+    first, other = Partition("t", 0), Partition("t", 1)
+    reader._deleted |= {each: PositionDeletedError(*each, 50, "") for each in (first, other)}
     with suppress(KafkaException):  # nothing is assigned
-        reader.seek(Partition("t", 0), 0)
+        reader.seek(first, 0)
     assert list(reader._deleted) == [other]
     reader.close()

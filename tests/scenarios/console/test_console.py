@@ -224,7 +224,13 @@ def test_nothing_is_changed_or_shown_that_should_not(group: Group) -> None:
     """With --read-only and --hide-payloads, by the configuration or the command line."""
     group.prepare(console={"payloads": "hidden"})
     dead_letter(group, range(3))
-    with console(group, "--read-only") as running, Browser(running) as browser:
+    folder = group.folder / "index"
+    dlq_json(group, "summary", "--index", str(folder))
+    (kept,) = folder.iterdir()
+    before = set(kept.glob("*.parquet"))
+    assert before
+    assert json.loads((kept / "manifest").read_bytes())["basis"]["values"]
+    with console(group, "--read-only", "--index", str(folder)) as running, Browser(running) as browser:
         until(lambda: "3 letters" in text_of(browser.get("/letters")), "the letters are there")
         page = browser.get(f"/letters/{group.dead_letters}-0@0")
         assert "ConnectionError" in page
@@ -233,9 +239,11 @@ def test_nothing_is_changed_or_shown_that_should_not(group: Group) -> None:
         assert "payloads are hidden" in browser.get("/letters", 400, {"where": "value like '%ok%'"})
         assert "3 letters" in text_of(browser.get("/letters", query={"where": "attempts = 3"}))
         visitor = browser.get("/letters").partition('"X-CSRF-Token":"')[2].partition('"')[0]
-        for path in ("/redrive", "/discard", "/pauses", "/export"):
+        for path in ("/redrive", "/discard", "/pauses", "/outages", "/export"):
             answer = browser.client.post(path, data={"csrf": visitor, "expected": "3", "number": "3"})
             assert answer.status_code == 403
+    assert not json.loads((kept / "manifest").read_bytes())["basis"]["values"]
+    assert not before & set(kept.iterdir()), "what an earlier command has stored is deleted"
     assert not dlq_json(group, "jobs")["jobs"]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.summary_columns import By
+from kafka_redelivery.dead_letters.letter import By
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, in_topics, settings_of

@@ -1,11 +1,19 @@
-"""Each dead letter has a line in the log with its origin, key, attempt and cause."""
+"""Each dead letter has a line in the log with its origin, key, attempt and cause, as text and as fields."""
+
+import json
+
+import pytest
 
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
 
-def test_each_of_twelve_failing_orders_has_a_line(group: Group) -> None:
-    """All of one exception class and within seconds; the worker stops in between, so that no line can be late."""
+def test_each_of_twelve_failing_orders_has_a_line(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of one exception class and within seconds; the worker stops in between, so that no line can be late.
+
+    The one traceback is logged by the slot, and names the record that it is about.
+    """
+    monkeypatch.setenv("REDELIVERY_LOG_FORMAT", "json")
     policy = {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200}
     group.prepare(policyEntry={"redeliveryPolicy": policy})
     worker = group.worker()
@@ -13,11 +21,19 @@ def test_each_of_twelve_failing_orders_has_a_line(group: Group) -> None:
     group.send([["raise"]] * 12)
     until(lambda: group.dead() == exactly(range(12)), "all are dead letters")
     group.stop()
-    lines = [line for line in worker.log.splitlines() if " dead-lettered " in line]
-    assert len(lines) == 12
-    for letter in group.cluster.read(group.dead_letters):
+    logged = [json.loads(line) for line in worker.log.splitlines()]
+    lines = {line["origin"]: line for line in logged if " dead-lettered " in line["message"]}
+    letters = group.cluster.read(group.dead_letters)
+    assert {letter.header("_AMQ_ORIG_MESSAGE_ID") for letter in letters} == lines.keys()
+    for letter in letters:
         origin = letter.header("_AMQ_ORIG_MESSAGE_ID")
         key = (letter.key or b"").decode()
-        [line] = [line for line in lines if f" {origin} (key '{key}') " in line]
-        assert " dead-lettered (redeliveries_exceeded) after 2 deliveries: " in line
-        assert not line.endswith(": ")
+        line = lines[origin or ""]
+        text = line["message"]
+        assert text.startswith(f"{origin} (key '{key}') dead-lettered (redeliveries_exceeded) after 2 deliveries: ")
+        assert (line["topic"], line["key"], line["attempt"]) == (group.source, key, 2)
+        assert line["reason"] == "redeliveries_exceeded"
+        assert text.endswith(f": {line['exception']}")
+        assert not text.endswith(": ")
+    [traceback] = [line for line in logged if "Traceback" in line.get("exception", "")]
+    assert (traceback["origin"] in lines, traceback["attempt"]) == (True, 1)

@@ -9,14 +9,15 @@ from threading import Event, Thread
 
 import pytest
 
-from kafka_redelivery.cli.commands import confirmation
+from kafka_redelivery.cli import options
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.editing import LetterEditing
+from kafka_redelivery.dead_letters.foreign.systems import Recognition
 from kafka_redelivery.dead_letters.importing import Import
+from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.purge import removable, remove
+from kafka_redelivery.dead_letters.purge import Purge
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -55,8 +56,8 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], 
             before()
             return True
 
-        monkeypatch.setattr(confirmation, "confirm", confirm)
-        monkeypatch.setattr(confirmation, "can_ask", lambda **_: True)
+        monkeypatch.setattr(options, "confirm", confirm)
+        monkeypatch.setattr(options, "can_ask", lambda **_: True)
 
     return prepare
 
@@ -156,7 +157,7 @@ def test_while_a_job_runs(group: Group) -> None:
 
     def run() -> None:
         try:
-            JobRun(settings, Ledger(settings), job, Event(), no_progress).run()
+            OpenJob(settings, Ledger(settings), job).run(Event(), no_progress)
         except RedriveError as error:
             problems.append(str(error))
 
@@ -205,15 +206,15 @@ def test_purge(group: Group, answer: Answer) -> None:
     dlq_json(group, "discard", "--yes")
     settings = settings_of(group)
     with previewed(settings, JobOptions(group=group.name)) as (index, _):
-        chosen = removable(index)
-    assert sum(each.letters for each in chosen.values()) == LETTERS
+        shown = Purge.of(settings, index)
+    assert sum(each.letters for each in shown.chosen.values()) == LETTERS
     answer(lambda: make_again(group, range(100, 100 + LETTERS)))
     done = dlq(group, "purge")
     assert refused(group, done)
     assert "nothing was removed" in done.err
     assert len(group.cluster.read(group.dead_letters)) == LETTERS
-    failed = remove(settings, chosen)
-    assert set(failed) == {partition for partition, each in chosen.items() if each.letters}
+    failed = shown.remove()
+    assert set(failed) == {partition for partition, each in shown.chosen.items() if each.letters}
     assert all(names_it(group, reason) for reason in failed.values())
     assert len(group.cluster.read(group.dead_letters)) == LETTERS
 
@@ -301,7 +302,7 @@ def test_another_systems_letters(group: Group) -> None:
     write(range(10))
     first = other.dlq_json("redrive", "--yes", "--create-topics", "--id", f"{other.topic}-0@0")
     assert first["sent"] == 1
-    settings = OtherSystem(other.topic, {"bootstrap.servers": group.cluster.servers}, {"topic": "from"})
+    settings = OtherSystem(other.topic, {"bootstrap.servers": group.cluster.servers}, Recognition((("topic", "from"),)))
     job = created(settings, JobOptions(group=other.topic))[1].id
     marked = group.cluster.read(group.output)
     group.cluster.delete(other.topic)

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from kafka_redelivery.cli.commands import dlq_letter
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import Edit, append_jobs
+from kafka_redelivery.dead_letters.creation import Edit
 from kafka_redelivery.dead_letters.editing import MAX_BYTES
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.reading import one_dead_letter
+from kafka_redelivery.dead_letters.letter_jobs import one_dead_letter
 from kafka_redelivery.topology.redrive.job import EDIT_PART_BYTES, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from tests.scenarios.dead_letters.test_show import ORDER, UNITED
@@ -197,7 +197,7 @@ def test_a_job_that_cannot_send_what_was_edited(group: Group) -> None:
             edited=summary,
         )
         letters = {spec.slices[0]: OffsetSet([letter.offset])}
-        append_jobs(settings, ledger, spec.job, list(job_records(spec, letters, edit.value)))
+        ledger.append(spec.job, job_records(spec, letters, edit.value))
         jobs.append(spec.job)
     other = dlq_json(group, "resume", jobs[0], code=1)
     assert (other["sent"], other["refused"], other["state"]) == (0, 1, "done")

@@ -1,5 +1,7 @@
 """Dead letters of other systems are listed, selected and sent, each exactly once, to where their headers say."""
 
+import base64
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +10,7 @@ import pytest
 
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
-from tests.foreign.recorded import Letters, replay
+from tests.foreign.recorded import Letters, recorded, replay
 from tests.scenarios.cluster import Cluster, Seen, Sent
 
 pytestmark = pytest.mark.kafka
@@ -78,6 +80,66 @@ def test_recorded_letters(broker: Cluster, system: str, topic: str) -> None:
     assert found.dlq_json("redrive", "--yes")["job"] is None
     assert found.dlq_json("resume", job["job"])["sent"] == len(sources)
     assert len(broker.read_written(*{each.topic for each in sources})) == len(sources)
+
+
+SINCE_2026 = [
+    ("share", "dlq.s-rejectcopy"),
+    ("smallrye", "q-dlq2"),
+    ("smallrye", "q-dlq-again"),
+    ("cloud_stream", "error.c-orders.c-billing"),
+    ("streams44", "st-dlq-orders"),
+    ("connect44", "kc-dlq-put"),
+]
+
+
+@pytest.mark.parametrize(("recording", "topic"), SINCE_2026)
+def test_recorded_in_2026(broker: Cluster, recording: str, topic: str) -> None:
+    """Listed, shown, exported, and sent as what the system had read; where that dies again, both letters say so."""
+    letters = [each for each in recorded(recording) if each.topic == topic]
+    broker.create(topic, partitions=5, config={"retention.ms": "-1"})
+    sent = [Sent(each.value, each.key, each.headers, each.partition, each.timestamp_ms) for each in letters]
+    broker.produce(topic, sent)
+    found = Letters(broker, topic)
+    listed = found.dlq_json("list", "--each")["each"]
+    (origin,) = {each["origin"] for each in listed}
+    broker.create(origin, partitions=3)
+    assert all(each["sourceId"].startswith(f"{origin}-") and each["reason"] for each in listed)
+    shown = found.dlq_json("show", listed[0]["id"])
+    assert (shown["system"], shown["sourceId"]) == (listed[0]["system"], listed[0]["sourceId"])
+    exported = [json.loads(line) for line in found.dlq("export").out.splitlines()]
+    assert Counter(base64.b64decode(each["value"] or "") for each in exported) == Counter(
+        each.value or b"" for each in letters
+    )
+    assert found.dlq_json("redrive", "--yes", "--create-topics")["sent"] == len(letters)
+    arrived = broker.read_written(origin)
+    users = [tuple(pair for pair in each.headers if pair[0] in USERS) for each in letters]
+    assert Counter((each.key, each.value, each.headers[:-1]) for each in arrived) == Counter(
+        (each.key, each.value, users[number]) for number, each in enumerate(letters)
+    )
+    assert {f"{each.topic}-{each.partition}" for each in arrived} == {
+        each["sourceId"].partition("@")[0] for each in listed
+    }
+
+    broker.produce(topic, [dead_again(each, letters[0], recording) for each in arrived])
+    states = Counter(each["state"] for each in found.dlq_json("list", "--each")["each"])
+    assert states == {"dead_again": len(letters), "waiting": len(letters)}
+
+
+USERS = {"trace-id", "content-type", "empty", "nothing", "bin"}
+
+
+def dead_again(record: Seen, letter: Seen, recording: str) -> Sent:
+    """Return the dead letter that the system would write of a record, with the failure of another one."""
+    failure = [pair for pair in letter.headers if pair[0] not in USERS]
+    match recording:
+        case "share":  # it copies no header, and names the record
+            place = {"__dlq.errors.partition": record.partition, "__dlq.errors.offset": record.offset}
+            headers = [(name, str(place[name]).encode() if name in place else value) for name, value in failure]
+        case "smallrye":
+            headers = [*failure, *record.headers]
+        case _:
+            headers = [*record.headers, *failure]
+    return Sent(record.value, record.key, headers, 0)
 
 
 def test_what_spring_says(broker: Cluster) -> None:
@@ -174,6 +236,28 @@ def test_what_is_refused(broker: Cluster) -> None:
     assert "there is no dead-letter topic orders-dlt, or none may be described; correct --topic" in gone
 
 
+def test_a_letter_that_two_systems_claim(broker: Cluster) -> None:
+    """One of SmallRye whose record had old headers of Spring is not sent to the topic that these name."""
+    broker.create("q-dlq2", "q-orders2", "unrelated", partitions=3)
+    own = next(each for each in recorded("smallrye") if each.topic == "q-dlq2")
+    old = ("kafka_dlt-original-topic", b"unrelated")
+    broker.produce(
+        "q-dlq2", [Sent(own.value, own.key, [*own.headers, old], 0), Sent(own.value, own.key, own.headers, 1)]
+    )
+    found = Letters(broker, "q-dlq2")
+    assert found.dlq_json("show", "q-dlq2-0@0")["system"] == "smallrye, spring"
+    unclear = found.dlq_json("redrive", "--dry-run", code=exit_codes.FAILED)
+    assert (unclear["claimed"], unclear["targets"]) == ({"smallrye, spring": 1}, {"q-orders2": 1})
+    assert "--system NAME redrive" in found.dlq("show", "q-dlq2-0@0").out
+    job = found.dlq_json("redrive", "--yes", "--create-topics", "--to", "unrelated", code=exit_codes.FAILED)
+    assert (job["sent"], job["refused"]) == (1, 1)
+    assert "say which one with --system" in job["refusals"][0]
+    said = Letters(broker, "q-dlq2", system="smallrye")
+    assert said.dlq_json("redrive", "--yes")["sent"] == 1
+    (sent,) = broker.read_written("q-orders2")
+    assert [name for name, _ in sent.headers] == ["kafka_dlt-original-topic", "redrive"]
+
+
 @pytest.mark.long
 def test_targets_of_a_megabyte(broker: Cluster) -> None:
     """They are refused, and the job goes on: what it says about them fits into one record."""
@@ -195,7 +279,10 @@ def test_a_system_that_is_not_known(broker: Cluster) -> None:
     said = [("x-topic", b"orders"), ("x-why", b"late"), ("user", b"1")]
     broker.produce("plain", [Sent(b"1", b"k1", said, 0), Sent(b"2", None, [*said, ("x-part", b"1")], 1)])
     plain = Letters(broker, "plain")
-    assert plain.dlq_json("redrive", "--dry-run")["refused"] == 2
+    unclear = plain.dlq_json("redrive", "--dry-run", code=exit_codes.FAILED)
+    assert (unclear["ok"], unclear["refused"], unclear["unrecognised"]) == (False, 2, 2)
+    assert "2 will be refused: system not recognised; use --map or --to" in plain.dlq("redrive", "--dry-run").out
+    assert plain.dlq_json("show", "plain-0@0")["command"].endswith("redrive --id plain-0@0 --to TOPIC")
     mapped = Letters(broker, "plain", ("topic=x-topic", "reason=x-why", "partition=x-part"))
     assert mapped.dlq_json("list", "--reason", "late", "--origin", "orders")["letters"] == 2
     assert mapped.dlq("list", "--map", "origin=x").code == exit_codes.USAGE

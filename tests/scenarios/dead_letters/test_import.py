@@ -6,8 +6,8 @@ from threading import Event
 import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import open_dlq_writer
 from kafka_redelivery.dead_letters.importing import Import
+from kafka_redelivery.dead_letters.ledger import open_dlq_writer
 from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.wire.headers import HeaderList

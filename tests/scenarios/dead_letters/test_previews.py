@@ -10,22 +10,20 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.cli.commands import confirmation
+from kafka_redelivery.cli import options
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.choosing import selection_of
 from kafka_redelivery.dead_letters.creation import _listed, create
 from kafka_redelivery.dead_letters.exporting import exportable
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.letter_places import letter_ends
-from kafka_redelivery.dead_letters.reading import letter_in
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState, Selection
+from kafka_redelivery.dead_letters.reading import letter_ends, letter_in
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.topology.wire.expiry import has_expired
+from kafka_redelivery.topology.wire.headers import has_expired
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, previewed, sent, settings_of
@@ -190,8 +188,8 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
 
     def redrive(before: Callable[[], object], *wanted: str) -> int:
         asked.clear()
-        monkeypatch.setattr(confirmation, "confirm", answering(before))
-        monkeypatch.setattr(confirmation, "can_ask", lambda **_: True)
+        monkeypatch.setattr(options, "confirm", answering(before))
+        monkeypatch.setattr(options, "can_ask", lambda **_: True)
         assert dlq(group, "redrive", *wanted).code == 0
         return len(asked)
 
@@ -216,7 +214,7 @@ def test_what_was_shown_is_gone_from_the_disk(group: Group) -> None:
         group.configure(deadLetters={"index": {"path": str(group.folder / "index"), "values": False}})
         dlq_json(group, "list")
         with pytest.raises(RedriveError, match="have changed since they were shown"):
-            create(settings, Ledger(settings), index, chosen)
+            create(Ledger(settings), index, chosen)
     assert [job["kind"] for job in dlq_json(group, "jobs")["jobs"]] == ["discard"]
 
 
@@ -235,6 +233,6 @@ def test_a_bit_that_flips_sends_nothing(group: Group, kind: str) -> None:
         file.write_bytes(content)
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         with pytest.raises(RedriveError, match="nothing is done; preview again"):
-            create(settings, Ledger(settings), index, chosen)
+            create(Ledger(settings), index, chosen)
     assert dlq_json(group, "redrive", "--yes")["sent"] == 1
     assert sent(group) == exactly(range(5))

@@ -8,12 +8,12 @@ from threading import Event
 
 import pytest
 
-from kafka_redelivery.consumers.errors import ContinuedElsewhereError
+from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import create
+from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.run import JobRun
 from kafka_redelivery.topology.redrive.job import JobOptions
 from tests.scenarios.letters import emptied, now_ms
 from tests.scenarios.redriving import created, dead_letter, died, dlq, dlq_json, previewed, sent, settings_of
@@ -149,14 +149,14 @@ def test_two_operators_press_the_same_button(group: Group) -> None:
     some = Selection(keys=("k0", "k1", "k2"))
     first, second = Ledger(settings), Ledger(settings)
     with previewed(settings, options, some) as (index, chosen), previewed(settings, options) as (later, all_chosen):
-        own = create(settings, first, index, chosen)
-        others = create(settings, second, later, all_chosen)  # did not know the first job
+        own = create(first, index, chosen)
+        others = create(second, later, all_chosen)  # did not know the first job
     numbers = [sum(map(len, job.owned)) for job in (own, others)]
     assert numbers == [chosen.total, 200 - chosen.total]
 
-    runs = [JobRun(settings, ledger, job.id, Event(), no_progress) for ledger, job in ((first, own), (second, others))]
+    opened = [OpenJob(settings, ledger, job.id) for ledger, job in ((first, own), (second, others))]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(JobRun.run, runs)) == [True, True]
+        assert list(pool.map(lambda each: each.run(Event(), no_progress), opened)) == [True, True]
     assert sent(group) == exactly(range(200))
     ids = [record.header("_AMQ_ORIG_MESSAGE_ID") or "" for record in group.cluster.read(group.ready)]
     order = [int(name.rpartition("@")[2]) for name in ids]
@@ -180,11 +180,11 @@ def test_two_processes_on_one_job(group: Group) -> None:
     ledger, job = created(settings, options)
     group.cluster.delete_before(group.dead_letters, 1, 1)  # letter 1 expires, or is deleted by hand
     with ThreadPoolExecutor(1) as pool:
-        older = pool.submit(JobRun(settings, ledger, job.id, Event(), wait_for_the_newer).run)
+        older = pool.submit(OpenJob(settings, ledger, job.id).run, Event(), wait_for_the_newer)
         until(lambda: sent(group), "the first letters are sent")
         newer = Ledger(settings)
-        assert JobRun(settings, newer, job.id, Event(), take_over).run()
-        with pytest.raises(ContinuedElsewhereError):
+        assert OpenJob(settings, newer, job.id).run(Event(), take_over)
+        with pytest.raises(RedriveError):
             older.result()
     assert sent(group) == exactly(set(range(200)) - {1})
     (found,) = dlq_json(group, "jobs")["jobs"]
@@ -199,7 +199,7 @@ def test_a_job_is_cancelled_while_it_runs(group: Group) -> None:
     settings, options = settings_of(group), JobOptions(group=group.name, rate=20)
     ledger, job = created(settings, options)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(JobRun(settings, ledger, job.id, Event(), no_progress).run)
+        running = pool.submit(OpenJob(settings, ledger, job.id).run, Event(), no_progress)
         until(lambda: sent(group), "the first letters are sent")
         cancelled = dlq_json(group, "cancel", job.id[:6], "--yes")
         running.result()

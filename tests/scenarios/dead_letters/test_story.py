@@ -21,8 +21,10 @@ def test_from_its_source_to_its_recovery_and_beyond(group: Group) -> None:
     story = dlq_json(group, "show", letter["id"])["story"]
     assert scheduler.running
     assert (story[0]["what"], story[0]["record"]) == ("source", letter["sourceId"])
-    assert story[-1]["what"] == "died"
-    assert story[-1]["text"].startswith("died after 3 deliveries: redeliveries_exceeded: ")
+    # The journal has times of its own: its line about the death may be a millisecond younger than the letter.
+    last = [event for event in story if event["what"] != "journal"][-1]
+    assert last["what"] == "died"
+    assert last["text"].startswith("died after 3 deliveries: redeliveries_exceeded: ")
     told = [event["text"] for event in story]
     known = {n for n in (1, 2) if any(f"delivery {n} " in text and "failed" in text for text in told)}
     unknown = [text for text in told if text.startswith("not known")]
@@ -36,7 +38,7 @@ def test_from_its_source_to_its_recovery_and_beyond(group: Group) -> None:
     until(lambda: dlq_json(group, "list", "--state", "dead_again")["letters"] == 1, "it is dead again")
     (again,) = dlq_json(group, "list", "--each", "--state", "waiting")["each"]
     story = dlq_json(group, "show", letter["id"])["story"]
-    whats = [event["what"] for event in story]
+    whats = [event["what"] for event in story if event["what"] != "journal"]
     assert whats[whats.index("died") + 1 :] == ["job", "progress", "outcome", "after"]
     assert f"died again as {again['id']}" in [event["text"] for event in story]
     assert f"job {job}: sent" in [event["text"] for event in story]

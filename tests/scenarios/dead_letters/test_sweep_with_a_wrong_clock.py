@@ -11,7 +11,7 @@ from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_gro
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import RecordDeleter
 from kafka_redelivery.transport.client_config import consumer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.letters import expiring, kept, letter, now_ms

@@ -52,12 +52,31 @@ def test_it_ends_with_the_broker(tmp_path: Path) -> None:
     assert f"error: the broker ended unexpectedly; see {tmp_path / 'broker.log'}" in errors
 
 
+def test_another_version_runs() -> None:
+    """With `--version` the class path of the broker is of that version."""
+    with _start("--version", "4.3.1") as command:
+        assert command.stdout is not None
+        address = command.stdout.readline().strip()
+        AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=60)
+        [java] = [each for each in psutil.Process(command.pid).children(recursive=True) if each.name() == "java"]
+        class_path = java.cmdline()[java.cmdline().index("-cp") + 1]
+        command.send_signal(signal.SIGTERM)
+        command.communicate(timeout=60)
+
+    assert "kafka_2.13-4.3.1.jar" in class_path
+    assert command.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("option", "given", "form"),
-    [("--property", "message.max.bytes", "NAME=VALUE"), ("--topic", "orders=many", "NAME=PARTITIONS")],
+    [
+        ("--property", "message.max.bytes", "NAME=VALUE"),
+        ("--topic", "orders=many", "NAME=PARTITIONS"),
+        ("--version", "../4.3.1", "a version such as"),
+    ],
 )
 def test_malformed_options_are_refused(option: str, given: str, form: str) -> None:
-    """A property without a value and a topic without a number are refused before a broker starts."""
+    """A property without a value, a topic without a number and no version are refused before a broker starts."""
     with _start(option, given) as command:
         _, errors = command.communicate(timeout=60)
 

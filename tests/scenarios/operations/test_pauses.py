@@ -2,13 +2,15 @@
 
 import json
 import time
+from contextlib import closing
 
 import pytest
 
-from kafka_redelivery.consumers.operations.pausing import applied_pauses
+from kafka_redelivery.consumers.operations.pausing import control_tail, observed, owners_of
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
+from kafka_redelivery.transport.admin.group_members import GroupMembers
 from tests.scenarios.commands import Done, in_process, redelivery
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
@@ -116,7 +118,12 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     group.worker()
     group.scheduler()
     settings = load_settings(group.file.read_text(encoding="utf-8"))
-    until(lambda: applied_pauses(settings).applied == 2, "both have read the pause at their start")
+    members = GroupMembers(settings.kafka)
+    with closing(control_tail(settings)) as tail:
+        until(
+            lambda: observed(tail.read_to_end(), owners_of(settings, members)).applied == 2,
+            "both have read the pause at their start",
+        )
     _stands_still(group)
     shown = redelivery("status", file=group.file)
     assert "paused: group" in shown.out, shown.err

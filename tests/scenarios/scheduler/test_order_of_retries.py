@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from kafka_redelivery.consumers.writes.tier_placement import MAX_PARTITIONS
+from kafka_redelivery.consumers.routes import MAX_PARTITIONS
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 

@@ -78,14 +78,15 @@ def test_each_change_is_logged_once(group: Group, caplog: pytest.LogCaptureFixtu
     assert lines == ["no scheduler runs", "a scheduler runs", "no scheduler runs"]
 
 
-def test_the_state_of_a_consumer_group_of_the_new_protocol_is_unknown(group: Group) -> None:
-    """A scheduler that runs is never reported as missing."""
+def test_running_processes_do_not_know_the_members_of_the_consumer_protocol(group: Group) -> None:
+    """A scheduler that runs is never reported as missing. A command knows, because it may ask."""
     group.prepare(kafka={"group.protocol": "consumer"})
     group.scheduler()
     name = f"{group.name}.scheduler"
     until(lambda: group.cluster.members(name), "the scheduler has joined")
     members = GroupMembers({"bootstrap.servers": group.cluster.servers})
     assert members.any(name) is None
+    assert GroupMembers({"bootstrap.servers": group.cluster.servers}, every_protocol=True).any(name) is True
     checked = topology("check", file=group.file)
     assert (checked.code, "no scheduler runs" in checked.out) == (exit_codes.OK, False)
     group.stop()

@@ -12,8 +12,8 @@ from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.topic_mark import marked
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.admin.trimming import trim
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster

@@ -16,7 +16,7 @@ from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Outcom
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, stored_record
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 from tests.scenarios.cluster import Sent
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of

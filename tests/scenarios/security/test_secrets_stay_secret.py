@@ -38,7 +38,7 @@ def test_a_canary_in_every_secret(group: Group, monkeypatch: pytest.MonkeyPatch)
     assert {status for status, _ in pages} == {200}
     topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
     assert {group.tier("200ms"), group.ready, group.journal, f"{group.name}.control"} < set(topics)
-    assert "schema source registry http://127.0.0.1:1 is unavailable" in worker.log
+    assert "schema source registry http://********@127.0.0.1:1 is unavailable" in worker.log
     written = group.cluster.read(*topics)
     assert {record.topic for record in written} >= {group.journal, f"{group.name}.control", group.dead_letters}
     commits = [group.cluster.committed(name, *topics) for name in (group.name, f"{group.name}.scheduler")]

@@ -77,7 +77,7 @@ def test_the_control_topic_says_what_the_group_knows(group: Group) -> None:
     group.settle()
     group.stop()
     found = _control(group)
-    assert found.keys() == {"feature-level", f"source/{group.source}", f"tier/{group.tier('200ms')}"} | {
+    assert found.keys() == {"feature-level", "width", f"source/{group.source}", f"tier/{group.tier('200ms')}"} | {
         f"partition/{topic}/0" for topic in born
     }
     assert found[f"source/{group.source}"]["partitions"] == 1

@@ -32,8 +32,9 @@ def _damaged(group: Group) -> Sent:
 
 
 @pytest.mark.long
-def test_a_canary_in_exception_cause_and_key(group: Group) -> None:
+def test_a_canary_in_exception_cause_and_key(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots in threads and in child processes, and the scheduler; the records themselves keep key and value."""
+    monkeypatch.setenv("REDELIVERY_LOG_FORMAT", "json")  # its lines have the text and more
     ports = [free_port(), free_port(), free_port()]
     group.prepare(
         failureDetails="class-only",

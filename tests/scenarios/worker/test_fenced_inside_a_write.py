@@ -59,6 +59,22 @@ def test_fenced_before_its_records(unique: str, writers: Writers, ahead_s: float
     newer.write(_records(unique, [10]), {})
 
 
+def test_a_writer_that_reclaims_its_id(unique: str, writers: Writers) -> None:
+    """It fences the process that had the id meanwhile, but only before it has written something itself."""
+    older, newer = writers(), writers()
+    older.reclaims = True
+
+    with pytest.raises(WriteAbortedError):
+        older.write(_records(unique, [10]), {})
+
+    older.write(_records(unique, [10]), {})
+    with pytest.raises(WriterFencedError):
+        newer.write(_records(unique, [10]), {})
+    writers()
+    with pytest.raises(WriterFencedError):
+        older.write(_records(unique, [10]), {})
+
+
 def test_fenced_before_it_is_aborted(unique: str, writers: Writers) -> None:
     """A write that must be aborted does not fence the newer writer."""
     older = writers()

@@ -12,7 +12,7 @@ from kafka_redelivery.topology.redrive.actions import Outcome, outcome_record
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
 from tests.scenarios.redriving import dead_letter, dlq, dlq_json, sent

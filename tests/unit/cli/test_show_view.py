@@ -7,10 +7,9 @@ from rich.console import Console
 
 from kafka_redelivery.cli.views.letter import print_shown
 from kafka_redelivery.dead_letters.decoding import Decoded
-from kafka_redelivery.dead_letters.letter import letter_of
+from kafka_redelivery.dead_letters.letter import Standing, letter_of
 from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.dead_letters.showing import Shown
-from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, failure_cause
 from kafka_redelivery.transport.protocols import Message

@@ -83,5 +83,5 @@ def batch_of(*items: WorkItem, common: BatchDependencies | None = None) -> Batch
     batch = Batch(shared() if common is None else common)
     for done in items:
         batch.add(done)
-    batch.add_journal_records()
+    batch.close()
     return batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.record import Context, Record, Reject
 
 
@@ -36,6 +38,39 @@ def act(record: Record, context: Context) -> None:
             context.send("totals", lambda: None)
         case "unreadable":
             context.send("totals", Unreadable())
+
+
+def log(_: Record) -> None:
+    """Log a line."""
+    logging.getLogger("shop").warning("charged")
+
+
+async def log_async(record: Record) -> None:
+    """Log a line in a task of the call."""
+    await asyncio.create_task(asyncio.to_thread(log, record))
+
+
+def act_together(batch: Batch) -> None:
+    """Do what the values of the records say; ``raise for all`` names no record."""
+    for record in batch:
+        if record.value == "raise for all":
+            raise ValueError("all")
+        try:
+            act(record, batch.context(record))
+        except Exception as error:  # noqa: BLE001 - whatever the value asks for
+            batch.fail(record, error)
+
+
+async def act_together_async(batch: Batch) -> None:
+    """The same as a coroutine function."""
+    await asyncio.sleep(0)
+    act_together(batch)
+
+
+def tell_attempts(batch: Batch) -> None:
+    """Emit the attempt of each record."""
+    for record in batch:
+        batch.send(record, "totals", b"%d" % batch.attempt(record))
 
 
 def emit_text(_: Record, context: Context) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from kafka_redelivery.consumers.handlers import processor
 from kafka_redelivery.consumers.worker import worker
-from kafka_redelivery.consumers.writes import abort_deadline, committer
+from kafka_redelivery.consumers.writes import committer, engine
+from kafka_redelivery.topology.backoff import Backoff
 
 
 @pytest.fixture
@@ -18,5 +19,4 @@ def hasty(monkeypatch: pytest.MonkeyPatch, one_slice: None) -> None:  # noqa: AR
     """A worker that hardly waits for its slots, and not for more outcomes before a write nor after an aborted one."""
     monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
     monkeypatch.setattr(committer, "LINGER_S", 0.0)
-    monkeypatch.setattr(abort_deadline, "_FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(abort_deadline, "_LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(engine, "_BACKOFF", Backoff(0.0, 0.0))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_redelivery.consumers.flow.stops import Stops
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import (
     Committed,
     DeadLetterCounts,
     HaltLabel,
+    ProcessObserver,
     Released,
     TierBacklog,
     WorkerState,
@@ -106,6 +109,7 @@ class NoOpObserver:
     def halted(self, cause: str) -> None: ...
     def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None: ...
     def paused(self, partitions: Mapping[str, int], applied: int) -> None: ...
+    def outages(self, away: Mapping[str, bool], partitions: Mapping[str, int]) -> None: ...
 
 
 class RecordingObserver(NoOpObserver):
@@ -144,6 +148,11 @@ class RecordingObserver(NoOpObserver):
         self.rebalances.append(event)
 
 
+def no_stops(observer: ProcessObserver | None = None, health: Health | None = None) -> Stops:
+    """The stops of a process in which no partition stands still yet."""
+    return Stops(observer or NoOpObserver(), health or Health())
+
+
 @dataclass
 class StoredOffsets:
     """A reader of partitions with given committed offsets, bounds and records to fetch."""
@@ -165,9 +174,14 @@ class StoredOffsets:
     unreadable: set[str] = field(default_factory=set)
     """The topics whose committed offsets may not be read."""
 
+    waits_s: list[float] = field(default_factory=list)
+    """How long each call of :meth:`fetch` may wait."""
+
+    closed: bool = False
+
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
-        del timeout_s
+        self.waits_s.append(timeout_s)
         if self.deleted:
             raise self.deleted.pop(0)
         if not self.fetches:
@@ -222,6 +236,7 @@ class StoredOffsets:
 
     def close(self) -> None:
         """See :class:`Reader`."""
+        self.closed = True
 
 
 @dataclass

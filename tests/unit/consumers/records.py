@@ -112,9 +112,17 @@ def entry(
     )
 
 
-def route(policy: PolicyEntry | None = None, *, key: Codec = RAW, value: Codec = RAW) -> Route:
-    """The route of ``orders`` in the group ``billing``."""
-    return Route("orders", "billing.ready.orders", "DLQ.orders", entry() if policy is None else policy, key, value)
+def route(
+    policy: PolicyEntry | None = None,
+    *,
+    key: Codec = RAW,
+    value: Codec = RAW,
+    topic: str = "orders",
+    blocking: bool = False,
+) -> Route:
+    """The route of a source in the group ``billing``."""
+    policy = entry() if policy is None else policy
+    return Route(topic, f"billing.ready.{topic}", f"DLQ.{topic}", policy, key, value, blocking=blocking)
 
 
 def source(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> AssignedPartition:

@@ -1,7 +1,10 @@
 """HandlerKit makes the same decisions as a worker, without Kafka and without waiting."""
 
+from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from itertools import repeat
+from pathlib import Path
 
 import pytest
 
@@ -240,3 +243,47 @@ class TestAsync:
         assert [type(delivery.decision).__name__ for delivery in deliveries] == ["Retry", "Retry", "Ack"]
         assert seen == [1, 2, 3]
         assert len(deliveries[-1].outputs) == 1
+
+
+@dataclass
+class Order:
+    id: int
+    amount: Decimal
+
+
+class TestTypedValues:
+    """Typed handlers in the kit."""
+
+    def test_an_object_is_delivered_as_it_would_be_sent(self) -> None:
+        seen: list[Order] = []
+        HandlerKit(seen.append, value=JSON, value_type=Order).deliver(Order(1, Decimal("2.50")))
+        [record] = seen
+        assert isinstance(record, Record)
+        assert record.value == Order(1, Decimal("2.50"))
+
+    def test_a_value_that_does_not_fit_is_dead_lettered_without_a_delivery(self) -> None:
+        """Also when the policy allows redeliveries."""
+
+        def charge(order: Order) -> None:
+            raise AssertionError(order)
+
+        [delivery] = HandlerKit(charge, policy=TWICE_MORE, value=JSON).deliver({"id": 1})
+        assert delivery.attempt == 0
+        assert isinstance(delivery.decision, DeadLetter)
+        assert delivery.decision.reason is Reason.INVALID_VALUE
+        assert delivery.decision.failure.message == "$.amount: Field required"
+
+    def test_the_configuration_names_the_type(self, tmp_path: Path) -> None:
+        """For a handler without an annotation."""
+        file = tmp_path / "redelivery.yaml"
+        file.write_text(
+            "group: billing\nkafka: {bootstrap.servers: x}\nsources: [{topic: orders, value: {format: json}}]\n"
+            f"handler: {{callable: '{__name__}:unannotated', value: '{__name__}:Order'}}\n"
+        )
+        [delivery] = HandlerKit.from_config(file, environment={}).deliver({"id": "x", "amount": 1})
+        assert delivery.failure is not None
+        assert delivery.failure.kind is FailureKind.INVALID_VALUE
+
+
+def unannotated(record):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, D103 - as people write it
+    raise AssertionError(record)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery import HandlerKit, Record
+from kafka_redelivery import DeadLetter, HandlerKit, Record
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.topology.faults import ConfigurationError
+from kafka_redelivery.topology.policy.decision import FailureKind
 
 TEXT = """
 group: billing
@@ -34,6 +35,10 @@ class Shop:
         context.send("receipts", {"topic": record.topic})
         if record.topic == "bills":
             raise ValueError
+
+
+def bill(record):
+    raise KeyError
 """
 
 
@@ -55,6 +60,16 @@ def test_each_source_has_its_policy_and_its_codec(file: Path) -> None:
     assert type(kit.handler).closed == closed + 1  # type: ignore[attr-defined]
     with HandlerKit.from_config(file, source="bills", environment=ENVIRONMENT) as kit:
         assert [delivery.attempt for delivery in kit.deliver(b"raw")] == [1, 2]
+
+
+def test_each_source_has_its_own_handler(file: Path) -> None:
+    """With what the section ``handler`` says besides."""
+    file.write_text(TEXT.replace("- topic: bills", '- topic: bills\n    handler: {callable: "kit_handlers:bill"}'))
+    with HandlerKit.from_config(file, source="bills", environment=ENVIRONMENT) as kit:
+        [rejected] = kit.deliver(b"raw")
+    assert isinstance(rejected.decision, DeadLetter)
+    assert rejected.failure is not None
+    assert rejected.failure.kind is FailureKind.REJECTED
 
 
 def test_another_handler_keeps_the_rest(file: Path) -> None:

@@ -9,6 +9,7 @@ from kafka_redelivery.transport.clients.message_headers import (
     HEADER_OVERHEAD_BYTES,
     UnreadableHeadersError,
     headers_of,
+    none_has_headers,
     sizes_of_headers,
 )
 from tests.unit.consumers.records import Fetched
@@ -62,3 +63,17 @@ def test_measuring_unreadable_headers_leaves_the_error_to_the_reader() -> None:
     assert headers_of(none) == []
     assert headers_of(small) == [("name", b"value"), ("", None)]
     assert ASKED == [2, 3]
+
+
+def test_unreadable_headers_are_headers() -> None:
+    """The question is asked without a second call of the client, before or after they were measured."""
+    none, small = Unreadable("orders", 0, 0, b"key"), Unreadable("orders", 0, 1, pairs=[("name", b"value")])
+    bad, worse = Unreadable("orders", 0, 2), Unreadable("orders", 0, 3)
+    assert none_has_headers([none, none])
+    assert not none_has_headers([none, small])
+    sizes_of_headers([worse])
+    for message in (bad, worse):
+        for _ in range(2):
+            assert not none_has_headers([none, message, none])
+        with pytest.raises(UnreadableHeadersError):
+            headers_of(message)

@@ -39,7 +39,8 @@ def test_no_record_is_handed_out_after_one_that_halts_the_worker(
     simulated.run(100)
     assert simulated.worker.committer.writing
     assert simulated.handed_out == before
-    assert simulated.worker.lanes.ready, "no record is left to hand out, so the test proves nothing"
+    lanes = simulated.worker.dispatchers["orders"].lanes
+    assert lanes.ready, "no record is left to hand out, so the test proves nothing"
 
     kafka.slow = False
     with pytest.raises(HaltedError, match=f"orders-0@{critical}"):
@@ -61,16 +62,17 @@ def test_a_suspect_is_isolated_while_its_note_is_written(ordering: Ordering, slo
     simulated = SimulatedWorker(kafka, [WORKING])
     progress = simulated.worker.assignment.find([WORKING])[0].progress
     until(
-        simulated, lambda: bool(progress.waiting) and simulated.worker._idle and not simulated.worker.committer.writing
+        simulated,
+        lambda: bool(progress.waiting) and not simulated.worker._busy and not simulated.worker.committer.writing,
     )
 
     kafka.slow = True
     simulated.assign([SUSPECT])
-    until(simulated, lambda: simulated.worker.delivery_notes.isolating)
+    until(simulated, lambda: simulated.isolating)
     before = simulated.handed_out
     make_due(kafka)
     simulated.run(60)
-    assert simulated.worker.delivery_notes.isolating
+    assert simulated.isolating
     assert simulated.worker.committer.writing
     assert simulated.handed_out == before
 

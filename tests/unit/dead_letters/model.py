@@ -3,8 +3,7 @@
 from collections import defaultdict
 from fnmatch import fnmatchcase
 
-from kafka_redelivery.dead_letters.letter import Letter, Selection
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
+from kafka_redelivery.dead_letters.letter import Letter, LetterState, Selection, Standing
 from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome, SliceProgress
 from kafka_redelivery.topology.redrive.job import Job, JobLog
 from kafka_redelivery.topology.redrive.offset_set import block_of
@@ -23,15 +22,15 @@ def matches(selection: Selection, letter: Letter, standing: Standing) -> bool:
     """Whether a letter meets everything but ``where``."""
     return (
         (not selection.states or standing.state in selection.states)
-        and (selection.since_ms is None or letter.timestamp_ms >= selection.since_ms)
-        and (selection.until_ms is None or letter.timestamp_ms < selection.until_ms)
+        and (selection.since_ms is None or letter.died_ms >= selection.since_ms)
+        and (selection.until_ms is None or letter.died_ms < selection.until_ms)
         and _any(selection.origins, letter.origin)
         and _any(selection.reasons, letter.reason)
         and _any(selection.exceptions, letter.exception)
         and (not selection.keys or (letter.key is not None and _text(letter.key) in selection.keys))
         and all(name in letter.headers and _text(letter.headers[name]) == value for name, value in selection.headers)
         and (not selection.fingerprints or letter.fingerprint in selection.fingerprints)
-        and (not selection.ids or letter.id in selection.ids or letter.message_id in selection.ids)
+        and (not selection.ids or letter.id in selection.ids or letter.source_id in selection.ids)
     )
 
 

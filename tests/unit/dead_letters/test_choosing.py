@@ -3,8 +3,7 @@
 import pytest
 
 from kafka_redelivery.dead_letters.choosing import FIELDS, SINGLE, selection_of
-from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState, Selection
 from kafka_redelivery.topology.errors import OptionError
 
 _NOW_MS = 1_772_352_000_000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.dead_letters.chunking import Chunk, chunk_size, chunks
+from kafka_redelivery.dead_letters.jobs import Chunk, chunk_size, chunks
 
 OFFSETS = st.sets(st.integers(0, 60))
 

@@ -8,11 +8,9 @@ from typing import Any, cast
 import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.documents import all_sent
+from kafka_redelivery.dead_letters.jobs import OpenJob, _Run, all_sent
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter_places import letter_partitions
-from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.run import JobRun
+from kafka_redelivery.dead_letters.reading import letter_partitions, no_progress
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.redrive.job import SliceId
 from kafka_redelivery.transport.protocols import Partition
@@ -24,11 +22,11 @@ SETTINGS = load_settings(
 LETTERS = SliceId("DLQ.orders", 1)
 
 
-def run_of(partition_counts: dict[str, int]) -> JobRun:
+def run_of(partition_counts: dict[str, int]) -> _Run:
     """Return a run of a job with the letters 1 and 2 where the cluster shows these topics."""
     jobs = log_of([("first", 0, {LETTERS: {1, 2}})])
     ledger = SimpleNamespace(jobs=jobs, partition_counts=partition_counts, command=lambda *names: " ".join(names))
-    return JobRun(SETTINGS, cast("Ledger", ledger), "first", Event(), no_progress)
+    return _Run(OpenJob(SETTINGS, cast("Ledger", ledger), "first"), Event(), no_progress)
 
 
 def test_a_job_with_letters_of_a_hidden_topic_stops() -> None:

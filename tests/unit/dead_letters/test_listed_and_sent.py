@@ -8,11 +8,10 @@ from typing import cast
 import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.chunking import Chunk
 from kafka_redelivery.dead_letters.creation import _listed, preview
+from kafka_redelivery.dead_letters.jobs import Chunk, _ChunkMaker, _Read
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.run import _Sender
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -55,9 +54,9 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     """Its reason says why, and the job goes on."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1, 2}})])
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
-    sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
-    chunk = Chunk(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
-    records, origins, said = sender.make(chunk)
+    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
+    chunk = Chunk(2, [(0, _Read(damaged(0))), (1, _Read(cut(1))), (2, _Read(letter(2, user=[])))])
+    records, origins, said = maker.make(chunk)
     assert ([record.topic for record in records], origins, said.sent, said.through) == ([READY], [2], 1, 2)
     assert set(said.refused) == {0, 1}
     assert f"there is no topic {SETTINGS.naming().ready_topic(READY)}" in said.refused[0]
@@ -68,10 +67,10 @@ def test_a_letter_of_another_group_is_refused() -> None:
     """Whatever has listed it: it is checked again when it is sent."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1}})])
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
-    sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
+    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
     theirs = letter(0, user=[])
     theirs.set_headers([(name, b"audit" if name == ORIG_QUEUE else value) for name, value in theirs.headers() or []])
-    records, offsets, said = sender.make(Chunk(1, [(0, theirs), (1, letter(1, user=[]))]))
+    records, offsets, said = maker.make(Chunk(1, [(0, _Read(theirs)), (1, _Read(letter(1, user=[])))]))
     assert ([record.topic for record in records], offsets) == ([READY], [1])
     assert said.refused == {0: "it is a dead letter of group 'audit'"}
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 from typing import cast
 
 from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.letter import Standing
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
 from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
-from kafka_redelivery.dead_letters.standing import Standing
 from kafka_redelivery.dead_letters.story import story
 from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.dead_letters.test_listed_and_sent import READY, SETTINGS, letter
 from tests.unit.topology.redrive.test_ownership import LETTERS, log_of

@@ -17,8 +17,7 @@ def test_its_configuration_is_valid() -> None:
     """The configuration of the README loads without faults."""
     [text] = blocks("yaml")
     settings = load_settings(text)
-    assert settings.handler is not None
-    assert settings.handler.callable == "handlers:charge"
+    assert {handler.callable for handler in settings.handlers.values()} == {"handlers:charge"}
 
 
 def test_its_handler_passes_its_test(pytester: pytest.Pytester) -> None:

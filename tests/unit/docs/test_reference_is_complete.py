@@ -7,7 +7,7 @@ import typer
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.topology.config.section import KebabSection, Section
 from kafka_redelivery.topology.config.settings import CodecSection
-from kafka_redelivery.topology.metric_catalogue import CATALOGUE, Kind
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, MetricKind
 
 DOCS = Path(__file__).parents[3] / "docs"
 ELSEWHERE = (CodecSection, KebabSection)
@@ -37,7 +37,7 @@ def test_every_metric_is_in_the_reference() -> None:
     """docs/metrics.md has the row of each metric in the catalogue, and no other metric."""
     rows = [row for row in (DOCS / "metrics.md").read_text().splitlines() if row.startswith("| `redelivery_")]
     expected = [
-        f"| `{metric.name}{'_total' if metric.kind is Kind.COUNTER else ''}` | {metric.kind} | "
+        f"| `{metric.name}{'_total' if metric.kind is MetricKind.COUNTER else ''}` | {metric.kind} | "
         f"{', '.join(f'`{label}`' for label in metric.labels) or '-'} | {metric.help} |"
         for metric in CATALOGUE
     ]

@@ -9,19 +9,19 @@ from typing import Any
 import duckdb
 import pytest
 
-from kafka_redelivery.dead_letters.where.columns import COLUMNS, Kind
+from kafka_redelivery.dead_letters.where.columns import COLUMNS, ColumnKind
 from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
-from kafka_redelivery.dead_letters.where.parsing import parse
+from kafka_redelivery.dead_letters.where.where import parse
 
 PAGE = (Path(__file__).parents[3] / "docs/where.md").read_text(encoding="utf-8")
 NOW_MS = int(datetime(2026, 11, 23, 4, tzinfo=UTC).timestamp() * 1000)
 EXAMPLES = re.findall(r"^\| `([^`]+)` \| (true|false|null) \|$", PAGE, re.MULTILINE)
 _TYPES = {
-    Kind.TEXT: "VARCHAR",
-    Kind.INTEGER: "INTEGER",
-    Kind.TIMESTAMP: "TIMESTAMP",
-    Kind.MAP: "MAP(VARCHAR, VARCHAR)",
+    ColumnKind.TEXT: "VARCHAR",
+    ColumnKind.INTEGER: "INTEGER",
+    ColumnKind.TIMESTAMP: "TIMESTAMP",
+    ColumnKind.MAP: "MAP(VARCHAR, VARCHAR)",
 }
 
 
@@ -48,7 +48,7 @@ def test_each_example_is_what_the_page_says(expression: str, said: str, letter: 
 
 def test_each_column_is_listed_with_its_type_and_meaning() -> None:
     """In their order."""
-    shown = {kind: "texts by name" if kind is Kind.MAP else str(kind) for kind in Kind}
+    shown = {kind: "texts by name" if kind is ColumnKind.MAP else str(kind) for kind in ColumnKind}
     rows = [f"| `{column.name}` | {shown[column.kind]} | {column.meaning} |" for column in COLUMNS]
     assert "\n".join(rows) in PAGE
     assert len(EXAMPLES) > 25

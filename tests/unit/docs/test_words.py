@@ -18,7 +18,7 @@ REPLACED: Final = {
 """Words that are not used, and what to write."""
 
 _FOLDERS: Final = ("deploy", "docs", "examples", "grafana", "src")
-_ENDINGS: Final = {".py", ".md", ".yaml", ".yml", ".j2", ".json"}
+_ENDINGS: Final = {".py", ".md", ".yaml", ".yml", ".html", ".j2", ".json"}
 
 
 def _files() -> list[Path]:

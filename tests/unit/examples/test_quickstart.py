@@ -23,9 +23,9 @@ def settings() -> Settings:
 def test_its_handler_is_found_beside_its_configuration(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker finds it there."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(FOLDER)])
-    assert settings.handler is not None
+    section = settings.handlers["orders"]
     with ExitStack() as stack:
-        handler = load_handler(settings.handler.callable, settings.handler.not_retryable, stack)
+        handler = load_handler(section.callable, section.not_retryable, stack)
     assert (handler.takes_context, handler.asynchronous) == (True, False)
     assert Path(sys.modules["handlers"].__file__ or "").parent == FOLDER
     del sys.modules["handlers"]

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from examples.flights.accounting import Faults
 from examples.flights.check import Findings
+from examples.flights.outage import Cost
 from examples.flights.report import Report, show
 from examples.flights.truth import Ending, Expected
 
@@ -67,6 +68,17 @@ def test_what_was_sent_again_has_rows_of_its_own() -> None:
     assert [line.count("✓") for line in lines] == [1, 1, 1]
     wrong = replace(right, findings=replace(findings, dead_again=2))
     assert any("dead again" in line and "✗" in line for line in _shown(wrong).splitlines())
+
+
+def test_an_outage_has_rows_of_its_own() -> None:
+    """They show what it has cost, and more than nothing is marked."""
+    report = replace(_report(), outage=Cost(60.0, 17, 54, 0, 0, 7.5))
+    assert report.document()["outage"]["full_s"] == 7.5
+    lines = [line for line in _shown(report).splitlines() if "book" in line or "full speed" in line]
+    assert [line.count("✓") for line in lines] == [1, 1, 1, 0]
+    assert "7.5 s" in lines[-1]
+    wrong = _shown(replace(report, outage=Cost(60.0, 55, 54, 1, 0, 7.5)))
+    assert wrong.count("✗") == 2
 
 
 def test_lateness_is_exact() -> None:

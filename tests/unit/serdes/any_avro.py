@@ -25,18 +25,18 @@ _LOGICAL = [
     *(DATE, TIME_MILLIS, TIME_MICROS, MILLIS, MICROS, LOCAL, logical("long", "local-timestamp-millis")),
     *(UUID_TEXT, DECIMAL, logical("bytes", "decimal", precision=4), logical("int", "unknown")),
 ]
-_DAYS = st.integers(date.min.toordinal() - 719_163, date.max.toordinal() - 719_163)
+_INT, _LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+_DAYS = st.integers(date.min.toordinal() - 719_163, date.max.toordinal() - 719_163) | _INT
 _MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
 _NUMBERS = {
     "int-date": _DAYS,
-    "int-time-millis": st.integers(0, 86_399_999),
-    "long-time-micros": st.integers(0, 86_399_999_999),
-    "long-timestamp-millis": _MICROS.map(lambda number: number // 1000),
-    "long-local-timestamp-millis": _MICROS.map(lambda number: number // 1000),
-    "long-timestamp-micros": _MICROS,
-    "long-local-timestamp-micros": _MICROS,
+    "int-time-millis": st.integers(0, 86_399_999) | _INT,
+    "long-time-micros": st.integers(0, 86_399_999_999) | _LONG,
+    "long-timestamp-millis": _MICROS.map(lambda number: number // 1000) | _LONG,
+    "long-local-timestamp-millis": _MICROS.map(lambda number: number // 1000) | _LONG,
+    "long-timestamp-micros": _MICROS | _LONG,
+    "long-local-timestamp-micros": _MICROS | _LONG,
 }
-_INT, _LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 _TEXTS = st.text(max_size=4) | st.sampled_from(["A", "B", "2026-11-28", "7f0c1f86-6ae3-4d05-8c21-5c5a0ef0f4cb"])
 
 
@@ -139,7 +139,7 @@ class Schemas:
                 data = draw(st.binary(max_size=4))
                 return varint(len(data)) + data
             case "string":
-                return text(str(draw(st.uuids())) if "uuid" in logical_type else draw(_TEXTS))
+                return text(draw(st.uuids().map(str) | _TEXTS) if "uuid" in logical_type else draw(_TEXTS))
             case "enum":
                 return varint(draw(st.integers(0, len(found["symbols"]) - 1)))
             case "fixed":

@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaSourceUnavailable,
 )
 from kafka_redelivery.serdes.schemas import LocalSchemas
+from tests.unit.serdes.test_editing import logical
 
 
 def record(*fields: tuple[str, Any] | tuple[str, Any, Any], name: str = "Flight") -> dict[str, Any]:
@@ -252,6 +254,116 @@ def test_an_unknown_write_id_is_an_encode_error() -> None:
     assert caught.value.code == EncodeCode.UNKNOWN_SCHEMA
 
 
+DECIMAL = logical("bytes", "decimal", precision=4, scale=2)
+FIXED_DECIMAL = {**DECIMAL, "type": "fixed", "size": 2, "name": "D"}
+INNER = record(("raw", "bytes"), ("at", logical("long", "timestamp-micros"), 1000), name="Inner")
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("bytes", "\u0000ÿ", b"\0\xff"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u0000ÿ", b"\0\xff"),
+        (DECIMAL, "\u0004Ò", Decimal("12.34")),
+        (FIXED_DECIMAL, "ÿÿ", Decimal("-0.01")),
+        (
+            logical("string", "uuid"),
+            "7f0c1f86-6ae3-4d05-8c21-5c5a0ef0f4cb",
+            UUID("7f0c1f86-6ae3-4d05-8c21-5c5a0ef0f4cb"),
+        ),
+        (logical("string", "uuid"), "", ""),
+        (logical("int", "date"), 0, date(1970, 1, 1)),
+        (logical("int", "time-millis"), 1500, time(0, 0, 1, 500_000)),
+        (logical("long", "timestamp-millis"), 0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (logical("long", "timestamp-millis"), 2**63 - 1, 2**63 - 1),
+        (logical("long", "local-timestamp-micros"), 5, datetime(1970, 1, 1, 0, 0, 0, 5)),  # noqa: DTZ001 - local
+        ("float", 0.1, 0.10000000149011612),
+        ("double", 5, 5.0),
+        (["null", DECIMAL], None, None),
+        ([DECIMAL, "null"], "\u0001", Decimal("0.01")),
+        ({"type": "array", "items": "bytes"}, ["ÿ"], [b"\xff"]),
+        ({"type": "map", "values": DECIMAL}, {"a": "\u0001"}, {"a": Decimal("0.01")}),
+        (INNER, {"raw": "ÿ"}, {"raw": b"\xff", "at": datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)}),
+        (["null", INNER], {"raw": "ÿ"}, {"raw": b"\xff", "at": datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("in_array", [False, True])
+def test_a_default_is_the_value_that_a_written_one_is_decoded_to(
+    kind: JsonSchema, default: object, value: object, *, in_array: bool
+) -> None:
+    """A handler gets the same class from old records and from new ones, and can send either on."""
+    versions: list[JsonSchema] = [record(("n", "int")), record(("n", "int"), ("added", kind, default))]
+    old, new = [{"type": "array", "items": each} for each in versions] if in_array else versions
+    both = AvroCodec(LocalSchemas({7: old, 8: new}), reader=schema_of(new, "reader"), write_id=8)
+    found = both.decode(framed(b"\x02\x02\0" if in_array else b"\x02"))
+    (item,) = found if in_array else [found]
+    assert item == {"n": 1, "added": value}
+    assert type(item["added"]) is type(value)
+    data = both.encode(found)
+    assert both.decode(data) == found
+    assert both.encode([{"n": 1}] if in_array else {"n": 1}) == data
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ([{"type": "enum", "name": "E", "symbols": ["A"]}, "int"], "X", "A"),
+        (logical("bytes", "decimal", precision=2), "d", Decimal(99)),
+    ],
+    ids=str,
+)
+def test_a_default_that_is_no_value_of_its_field_is_left_out(kind: JsonSchema, default: object, value: object) -> None:
+    """Java accepts such a schema. It has no such symbol, and 100 has more than two digits."""
+    both = codec(record(("v", kind, default)))
+    assert both.decode(both.encode({"v": value})) == {"v": value}
+    new = AvroCodec.of({7: record(("n", "int"))}, reader=record(("n", "int"), ("v", kind, default)))
+    with pytest.raises(DecodeError, match="No default value"):
+        new.decode(framed(b"\x02"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (logical("long", "timestamp-millis"), 253_402_300_800_000),
+        (logical("long", "timestamp-millis"), 2**63 - 1),
+        (logical("long", "timestamp-micros"), -(2**63)),
+        (logical("long", "local-timestamp-millis"), 2**63 - 1),
+        (logical("long", "local-timestamp-micros"), 2**63 - 1),
+        (logical("int", "date"), 2_932_897),
+        (logical("int", "date"), -(2**31)),
+        (logical("int", "time-millis"), 86_400_000),
+        (logical("int", "time-millis"), -1),
+        (logical("long", "time-micros"), 2**63 - 1),
+        (logical("string", "uuid"), "order 17"),
+        (logical("string", "uuid"), ""),
+    ],
+    ids=str,
+)
+def test_what_python_cannot_represent_is_the_number_or_text_itself(kind: JsonSchema, written: int | str) -> None:
+    """Such a record is valid, a handler can work with it, and what it sends on is the same again."""
+    as_written = str(kind["type"]) if isinstance(kind, dict) else kind
+    for schema, plain in ((kind, as_written), (record(("v", ["null", kind])), record(("v", ["null", as_written])))):
+        data = codec(plain).encode({"v": written} if schema is not kind else written)
+        both = codec(schema)
+        value = both.decode(data)
+        assert value == ({"v": written} if schema is not kind else written)
+        assert both.encode(value) == data
+
+
+@pytest.mark.parametrize("unit", ["millis", "micros"])
+@pytest.mark.parametrize("optional", [False, True])
+def test_a_datetime_without_a_zone_is_refused_for_a_timestamp(unit: str, *, optional: bool) -> None:
+    """Which moment it means depends on the machine. A local timestamp is without a zone."""
+    noon = datetime(2026, 11, 28, 12)  # noqa: DTZ001 - that is the test
+    kind = logical("long", f"timestamp-{unit}")
+    with pytest.raises(EncodeError, match="has no time zone") as refused:
+        codec(record(("at", [logical("int", "date"), kind] if optional else kind))).encode({"at": noon})
+    assert refused.value.code == EncodeCode.AVRO_MISMATCH
+    local = codec(record(("at", logical("long", f"local-timestamp-{unit}"))))
+    assert local.decode(local.encode({"at": noon})) == {"at": noon}
+
+
 class Faulty:
     """A source that fails in one way, and notes what it was asked."""
 
@@ -297,8 +409,8 @@ def test_a_lack_of_memory_is_not_the_records_fault(monkeypatch: pytest.MonkeyPat
     def no_memory(*_args: object, **_more: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("kafka_redelivery.serdes.avro.schemaless_reader", no_memory)
-    monkeypatch.setattr("kafka_redelivery.serdes.avro.schemaless_writer", no_memory)
+    monkeypatch.setattr("kafka_redelivery.serdes.avro_types.schemaless_reader", no_memory)
+    monkeypatch.setattr("kafka_redelivery.serdes.avro_types.schemaless_writer", no_memory)
     with pytest.raises(MemoryError):
         codec().decode(framed(b"\x04UA\x02\0"))
     with pytest.raises(MemoryError):

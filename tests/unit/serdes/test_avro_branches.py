@@ -126,7 +126,7 @@ ANOTHER_ZONE = timezone(timedelta(hours=2))
         ([DATE, ENUM], "no date", EncodeError),
         ([TIME_MILLIS, "long"], time(1, tzinfo=UTC), time(1)),
         ([UUID_TEXT, ENUM], "7f0c1f86-6ae3-4d05-8c21-5c5a0ef0f4cb", UUID("7f0c1f86-6ae3-4d05-8c21-5c5a0ef0f4cb")),
-        ([UUID_TEXT, ENUM], "neither", EncodeError),
+        ([UUID_TEXT, ENUM], "neither", "neither"),
         ([DECIMAL, FIXED], b"ab", Decimal("249.30")),
         ([DECIMAL, FIXED], Decimal("1.5"), Decimal("1.50")),
         ([DECIMAL, FIXED], Decimal("-0.00"), Decimal("0.00")),
@@ -229,28 +229,29 @@ def test_an_unknown_logical_type_is_that_of_its_numbers() -> None:
 @pytest.mark.parametrize("schema", [["null", "string"], ["string", "int"], ["null", INTS, "string", CREATED], FIXED])
 def test_a_schema_without_choices_costs_nothing(schema: JsonSchema, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its values are passed on as they are."""
-    seen: list[object] = []
+    seen: list[dict[str, object]] = []
 
-    def write(stream: IO[bytes], parsed: JsonSchema, value: object, **options: bool) -> None:
+    def write(stream: IO[bytes], parsed: JsonSchema, value: dict[str, object], **options: bool) -> None:
         seen.append(value)
         fastavro.schemaless_writer(stream, parsed, value, **options)
 
-    monkeypatch.setattr("kafka_redelivery.serdes.avro.schemaless_writer", write)
+    monkeypatch.setattr("kafka_redelivery.serdes.avro_types.schemaless_writer", write)
     value = b"abcd" if schema is FIXED else "abcd"
     codec(schema).encode(value)
-    assert seen[0] is value
+    assert seen[0] == {"": value}
+    assert next(iter(seen[0].values())) is value
 
 
 @given(encoded())
 def test_any_decoded_value_becomes_the_same_value_again(case: tuple[JsonSchema, bytes]) -> None:
-    """Of any schema. Only a dict that may be a map or a record is refused."""
+    """Of any schema. Only a dict that may be a map or a record is refused, and a number that may be several moments."""
     schema, body = case
     both: AvroCodec = codec(schema)
     value = both.decode(framed(body))
     try:
         again = both.encode(value)
     except EncodeError as error:
-        if "several branches of the union" in error.reason and "map" in error.reason:
+        if "several branches of the union" in error.reason and ("map" in error.reason or "class int" in error.reason):
             return
         raise
     found = both.decode(again)

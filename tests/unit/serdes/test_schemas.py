@@ -8,6 +8,7 @@ import pytest
 
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.avro_schema import JsonSchema, full_name, schema_of
+from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
 from kafka_redelivery.serdes.schemas import LocalSchemas, schema_in_file
 
@@ -18,6 +19,16 @@ def flight(*types: object, **more: object) -> dict[str, Any]:
     """A record ``nyc.Flight`` with a field ``f0``, ``f1``, ... of each type."""
     fields = [{"name": f"f{number}", "type": one} for number, one in enumerate(types)]
     return {"type": "record", "name": "Flight", "namespace": "nyc", "fields": fields, **more}
+
+
+def doubling(levels: int) -> JsonSchema:
+    """A schema in which the default of each record has two of the next one."""
+    inner: dict[str, Any] = {"type": "record", "name": f"R{levels}", "fields": []}
+    for level in reversed(range(levels)):
+        first = {"name": "a", "type": inner, "default": {}}
+        second = {"name": "b", "type": inner["name"], "default": {}}
+        inner = {"type": "record", "name": f"R{level}", "fields": [first, second]}
+    return inner
 
 
 def saved(folder: Path, name: str, schema: object) -> Path:
@@ -88,6 +99,24 @@ def test_a_named_type_is_found_in_the_file_of_its_name(tmp_path: Path) -> None:
     )
 
 
+def test_a_type_of_the_null_namespace_is_named_from_another_one(tmp_path: Path) -> None:
+    """From its own file, among the other schemas or within the schema, and its records can be edited."""
+    airport = {"type": "record", "name": "Airport", "fields": [{"name": "code", "type": "string"}]}
+    saved(tmp_path, "Airport", airport)
+    value = {"f0": {"code": "JFK"}, "f1": {"code": "EWR"}}
+    for codec in (
+        both({1: saved(tmp_path, "flight", flight("Airport", {"type": "Airport"}))}),
+        both({1: flight("Airport", "Airport"), 2: airport}),
+        both({1: flight({**airport, "namespace": ""}, "Airport")}),
+    ):
+        data = codec.encode(value)
+        assert data is not None
+        assert codec.decode(data) == value
+        text = editable(codec, data)
+        assert json.loads(text.text) == value
+        assert text.encode(text.text) == data
+
+
 def test_types_that_name_each_other_are_one_recursive_type(tmp_path: Path) -> None:
     """Files may refer to each other both ways, and to themselves."""
     saved(
@@ -126,7 +155,7 @@ def test_the_same_type_given_twice_is_one() -> None:
     [
         ("geo.Airport", "geo.Airport, which no schema defines"),
         (flight("Missing"), "nyc.Missing, which no schema defines"),
-        (flight({"type": "Missing"}), "not a usable Avro schema"),
+        (flight({"type": "Missing"}), "nyc.Missing, which no schema defines"),
         ({"type": "record", "fields": []}, "not a usable Avro schema"),
         ({"name": "R"}, "not a usable Avro schema"),
         ({"type": "record", "name": "R", "fields": [{"name": "f"}]}, "not a usable Avro schema"),
@@ -134,9 +163,13 @@ def test_the_same_type_given_twice_is_one() -> None:
         ({"type": "array"}, "not a usable Avro schema"),
         ({"type": "fixed", "name": "F", "size": "4"}, "number of bytes"),
         ({"type": "fixed", "name": "F", "size": -4}, "number of bytes"),
-        ({"type": "bytes", "logicalType": "decimal"}, "precision"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 10**9}, "precision"),
-        (flight("int", AIRPORT, AIRPORT), "redefined"),
+        (flight("int", AIRPORT, {**AIRPORT, "fields": []}), "redefined"),
+        (
+            flight(fields=[{"name": "f", "type": "int", "default": "x"}]),
+            "default of f in nyc.Flight needs a number",
+        ),
+        (doubling(40), "more than 100000 values"),
         (17, "not a usable Avro schema"),
         (None, "not a usable Avro schema"),
     ],

@@ -29,10 +29,10 @@ def source(name: str = "orders", partitions: int = 4, replicas: int = 3, **confi
     )
 
 
-def planned(text: str = ONE_SOURCE, *sources: TopicFacts) -> TopologyPlan:
+def planned(text: str = ONE_SOURCE, *sources: TopicFacts, default_width: int | None = None) -> TopologyPlan:
     """The plan of a file over these sources, one default source if there are none."""
     known = sources or (source(),)
-    return plan(settings(text), {each.name: each for each in known})
+    return plan(settings(text), {each.name: each for each in known}, default_width)
 
 
 def as_planned(wanted: TopologyPlan) -> ClusterFacts:

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 from kafka_redelivery.topology import metric_catalogue
-from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Metric, MetricKind
 from tests.every import every
 
 EACH = every([(metric,) for metric in CATALOGUE], lambda metric: metric.name)
@@ -44,7 +44,7 @@ def test_its_labels_are_legal(metric: Metric) -> None:
 def test_no_label_can_grow_without_bound(metric: Metric) -> None:
     """Never a key, an offset, a partition or a record."""
     bounded = {"topic", "dead_letter_topic", "tier", "outcome", "ack_type", "attempt", "reason", "where", "event"}
-    bounded |= {"refused_by", "cause"}  # a topic, and a RefusalCause
+    bounded |= {"refused_by", "cause", "dependency"}  # a topic, a HaltCause, and a name in the configuration
     identity = {"version", "instance"}
     assert set(metric.labels) <= bounded | identity
 
@@ -66,7 +66,7 @@ def test_its_help_is_one_line(metric: Metric) -> None:
 @EACH
 def test_a_histogram_has_ascending_buckets_in_its_unit(metric: Metric) -> None:
     """And nothing else has any."""
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         assert metric.name.endswith(UNITS)
         assert metric.buckets
         assert all(lower < upper for lower, upper in pairwise(metric.buckets))

@@ -1,5 +1,7 @@
 """Client settings: the user's override our defaults, except those that the guarantees need."""
 
+import logging
+
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -8,6 +10,7 @@ from kafka_redelivery.transport.client_config import (
     Config,
     admin_config,
     consumer_config,
+    identity_config,
     is_cooperative,
     producer_config,
     source_start,
@@ -74,6 +77,25 @@ class TestPassThrough:
             "admin": "admin's",
         }
         assert not [other for config in configs.values() for other in config if other.startswith(tuple(configs))]
+
+    def test_no_client_gets_a_setting_of_another_kind(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Each would log a warning about it; a prefix still gives a client what the user wants it to have."""
+        others: Config = {"group.protocol": "consumer", "fetch.min.bytes": 2, "acks": "all", "linger.ms": 3}
+        kafka = BROKER | others | {"admin.request.timeout.ms": 900}
+        reading, writing = (
+            consumer_config(kafka, group="billing", instance=None),
+            producer_config(kafka, transactional_id="x"),
+        )
+        asking = admin_config(kafka)
+        logger = logging.getLogger("client")
+        with caplog.at_level(logging.INFO, "client"):
+            for client in (Consumer(reading, logger=logger), Producer(writing, logger=logger)):
+                client.poll(0.1)
+            for config in (asking, identity_config(reading), identity_config(writing)):
+                AdminClient(config, logger=logger).poll(0.1)
+        assert "CONFWARN" not in caplog.text
+        assert asking == BROKER | {"request.timeout.ms": 900}
+        assert others.items() <= (reading | writing).items()
 
     def test_order_of_settings_does_not_matter(self) -> None:
         """A setting with a prefix wins, wherever it stands."""
@@ -209,12 +231,38 @@ class TestCooperative:
         assert "partition.assignment.strategy" not in given
 
 
+class TestPollInterval:
+    """How long a group that is rebalanced waits for a member that does not come back."""
+
+    @pytest.mark.parametrize(
+        ("settings", "interval_ms"),
+        [
+            pytest.param({}, 60_000, id="a minute"),
+            pytest.param({"session.timeout.ms": 90_000}, 90_000, id="not below the session time-out"),
+            pytest.param({"consumer.session.timeout.ms": "90000"}, 90_000, id="that of consumers"),
+            pytest.param({"session.timeout.ms": 6_000}, 60_000, id="longer than an outage of 30 s"),
+            pytest.param({"max.poll.interval.ms": 300_000}, 300_000, id="as configured"),
+            pytest.param({"group.protocol": "consumer"}, 60_000, id="the new protocol"),
+        ],
+    )
+    def test_of_a_scheduler(self, settings: Config, interval_ms: int) -> None:
+        """A scheduler polls all the time. A longer outage than that removes it; it joins again."""
+        config = consumer_config(settings, group="billing.scheduler", instance=None, scheduler=True)
+        assert int(config["max.poll.interval.ms"]) == interval_ms
+
+    def test_of_a_worker(self) -> None:
+        """A worker keeps the client's default."""
+        assert "max.poll.interval.ms" not in consumer_config({}, group="billing", instance=None)
+
+
 def test_client_accepts_our_settings() -> None:
     """A new client refuses unknown names and values, without a broker."""
     nowhere: Config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
     for protocol in ("classic", "consumer"):
         config = consumer_config({**nowhere, "group.protocol": protocol}, group="billing", instance="billing.0")
         Consumer(config).close()
+    patient = {**nowhere, "session.timeout.ms": 90_000}
+    Consumer(consumer_config(patient, group="billing.scheduler", instance=None, scheduler=True)).close()
     Producer(producer_config(nowhere, transactional_id="billing.worker.0"))
     Producer(producer_config(nowhere, transactional_id=None))
     AdminClient(admin_config(nowhere))

@@ -4,9 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_redelivery.transport.errors import (
-    ConsumerFailedError,
-    ConsumerRefusedError,
-    GroupReadForbiddenError,
+    ConsumerError,
     PartitionUnfetchableError,
     TopicForbiddenError,
 )
@@ -62,14 +60,30 @@ def test_an_unknown_format_is_not_called_damaged() -> None:
 @pytest.mark.parametrize(("topic", "number"), [("", -1), ("orders", -1)])
 def test_an_error_without_a_partition_is_not(topic: str, number: int) -> None:
     """Such an error concerns the whole consumer."""
-    assert type(consumer_error(KafkaError(KafkaError.UNKNOWN), topic, "billing", number)) is ConsumerRefusedError
+    found = consumer_error(KafkaError(KafkaError.UNKNOWN), topic, "billing", number)
+    assert isinstance(found, ConsumerError)
+    assert not found.fatal
 
 
 def test_fatal_errors_and_missing_rights_stay_what_they_are() -> None:
     """Also if they come with a partition."""
     fatal = KafkaError(KafkaError._BAD_MSG, "broken", fatal=True)
-    assert type(consumer_error(fatal, "orders", "billing", 3)) is ConsumerFailedError
+    found = consumer_error(fatal, "orders", "billing", 3)
+    assert isinstance(found, ConsumerError)
+    assert found.fatal
     denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert type(consumer_error(denied, "orders", "billing", 3)) is TopicForbiddenError
     denied = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
-    assert type(consumer_error(denied, "orders", "billing", 3)) is GroupReadForbiddenError
+    found = consumer_error(denied, "orders", "billing", 3)
+    assert isinstance(found, ConsumerError)
+    assert not found.fatal
+
+
+def test_brokers_without_the_consumer_protocol_are_named() -> None:
+    """The client reports that with a text alone; other fatal errors keep theirs."""
+    text = "Fatal error: ConsumerGroupHeartbeat fatal error: Broker: API version not supported"
+    found = consumer_error(KafkaError(KafkaError._FATAL, text), "", "billing")
+    assert isinstance(found, ConsumerError)
+    assert found.fatal
+    assert "these brokers do not offer the consumer protocol (Kafka 4.0)" in str(found)
+    assert "protocol" not in str(consumer_error(KafkaError(KafkaError._FATAL, "fenced"), "", "billing"))

@@ -7,8 +7,8 @@ import pytest
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import Config, admin_config, consumer_config, producer_config
+from kafka_redelivery.transport.errors import ClientSettingsError
 from kafka_redelivery.transport.opening import (
-    PasswordFileError,
     open_admin,
     open_consumer,
     open_producer,
@@ -76,6 +76,6 @@ def test_a_file_that_is_missing_for_a_moment_changes_nothing(file: Path) -> None
 def test_a_start_without_the_file_names_it(tmp_path: Path) -> None:
     """With the exit code of a wrong configuration."""
     missing = tmp_path / "none"
-    with pytest.raises(PasswordFileError, match=f"names {missing}, which cannot be read") as caught:
+    with pytest.raises(ClientSettingsError, match=f"names {missing}, which cannot be read") as caught:
         AdminCalls(admin_config(kafka(missing)), timeout_s=1)
     assert caught.value.exit_code == exit_codes.CONFIGURATION

@@ -1,5 +1,6 @@
 """`redelivery broker`: an Apache Kafka on this machine, for trying things out."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,6 +25,10 @@ def broker(
         int | None,
         typer.Option(min=1, max=_MAX_PORT, help="The port for clients, on 127.0.0.1. Default: a free port."),
     ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(help="The version of Apache Kafka, from 3.6.2 on. Default: the one that the tests use."),
+    ] = None,
     heap_mb: Annotated[int, typer.Option(min=_MIN_HEAP_MB, help="Maximum heap in MiB.")] = 512,
     properties: Annotated[
         list[str] | None,
@@ -40,9 +45,18 @@ def broker(
     bootstrap.servers. The command needs the optional extra broker of the Python package.
     """
     from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+    from kafka_redelivery.transport.broker.jars import KAFKA_VERSION
 
+    if version is not None and not re.fullmatch(r"\d+\.\d+\.\d+[-\w]*", version, re.ASCII):
+        raise typer.BadParameter(f"{version!r} is not a version such as {KAFKA_VERSION}", param_hint="--version")
     wanted, set_properties = dict(map(_topic, topics or ())), named_values(properties, "--property")
-    kafka = EmbeddedKafka(data_dir=data_dir, port=port, heap_mb=heap_mb, properties=set_properties)
+    kafka = EmbeddedKafka(
+        data_dir=data_dir,
+        port=port,
+        version=version or KAFKA_VERSION,
+        heap_mb=heap_mb,
+        properties=set_properties,
+    )
     with kafka, stop_event() as ended:
         kafka.create_topics(wanted)
         print_text(kafka.bootstrap_servers)

@@ -2,35 +2,81 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import typer
 import yaml
 
 from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stdout
 from kafka_redelivery.cli.views.topology import print_faults
-from kafka_redelivery.topology.config.redaction import shown
-from kafka_redelivery.topology.config.rules.exposed import exposed
-from kafka_redelivery.topology.config.settings import json_schema
+from kafka_redelivery.topology.config.rules.clients import exposed
+from kafka_redelivery.topology.config.settings import Settings, json_schema
+from kafka_redelivery.topology.config.shape import CLIENT_SETTINGS
+from kafka_redelivery.topology.faults import ConfigurationError, Fault, TopologyFault
+from kafka_redelivery.topology.urls import HIDDEN, without_secrets
 
 app = Commands(no_args_is_help=True, help="Check and print the configuration; needs no cluster.")
 
+_SECTIONS: Final = (*CLIENT_SETTINGS, "spark")
+"""Sections with settings of other libraries. Of these only what is known to be no secret is shown."""
+
+_SHOWN: Final = re.compile(
+    "acks|algorithm|assignor|bytes|close|codec|compress|connection|cores|crcs|debug|deploymode|disable|enable|"
+    "enabled|family|flight|fraction|id|idempotence|instances|interval|kbytes|level|list|location|log_level|"
+    "lookup|master|maxexecutors|maxfailures|mechanism|mechanisms|memory|memoryoverhead|messages|method|"
+    "minexecutors|ms|name|packages|parallelism|partitioner|partitions|principal|protocol|push|rack|reset|"
+    "retries|scope|servers|size|speculation|stores|strategy|suites|timeout|timezone|ttl|type|url|username|"
+    "verification"
+)
+"""Last words of the names that are shown."""
+
+_SECRET: Final = re.compile(r"password|secret|token|jaas|credential|user\.info|\.pem$", re.IGNORECASE)
+"""Hidden, whatever the last word."""
+
 
 @app.command()
-def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Report every fault of the configuration with its location and fix, and warn of probable mistakes."""
+def check(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="The configuration files, instead of --config.")
+    ] = None,
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report every fault of the configuration with its location and fix, and warn of probable mistakes.
+
+    Modules of handlers are imported, if they are on this machine, to check the types of values.
+    """
+    from kafka_redelivery.consumers.handlers.checking import handler_violations
     from kafka_redelivery.consumers.routes import codec_violations
     from kafka_redelivery.transport.clients.setting_check import setting_violations
 
-    codecs = partial(codec_violations, base=config.absolute().parent)
-    settings = load(config, overrides, (setting_violations, codecs))
-    warnings = [*exposed(settings), *(each for found in settings.resolutions().values() for each in found.warnings)]
+    wanted = files or [config]
+    faults: list[Fault] = []
+    warnings: list[TopologyFault] = []
+    for file in wanted:
+        base = file.absolute().parent
+        checks = (setting_violations, partial(codec_violations, base=base), partial(handler_violations, base=base))
+        try:
+            settings = load(file, overrides, checks)
+        except ConfigurationError as error:
+            faults += error.faults
+        else:
+            warnings += exposed(settings)
+            warnings += [each for found in settings.resolutions().values() for each in found.warnings]
+    if faults:
+        raise ConfigurationError(tuple(faults))
     if as_json:
         print_json({"ok": True, "faults": [], "warnings": [warning.document() for warning in warnings]})
     else:
         print_faults(stdout(), warnings)
-        print_text(f"{config}: no faults")
+        for file in wanted:
+            print_text(f"{file}: no faults")
 
 
 @app.command()
@@ -47,3 +93,29 @@ def show(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_js
         print_json(document)
     else:
         print_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), newline=False)
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """Return all settings, defaults included, as in the file. Those of other libraries are hidden unless harmless."""
+    document: dict[str, Any] = _without_secrets(settings.model_dump(mode="json", by_alias=True))
+    for source, section in zip(document["sources"], settings.sources, strict=True):
+        handler = settings.handler_of(section.topic)
+        if section.handler is not None and handler is not None:
+            source["handler"] = handler.model_dump(mode="json", by_alias=True)
+    return document
+
+
+def _without_secrets(value: Any, name: str = "", *, others: bool = False) -> Any:  # noqa: ANN401 - any part of it
+    if isinstance(value, dict):
+        below = others or name in _SECTIONS
+        return {key: _without_secrets(each, str(key), others=below) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(each, name, others=others) for each in value]
+    if not others:
+        return without_secrets(value) if isinstance(value, str) and "://" in value else value
+    last = name.rpartition(".")[2].lower()
+    if _SECRET.search(name) or not _SHOWN.fullmatch(last):
+        return HIDDEN
+    if isinstance(value, str) and (last == "url" or "://" in value):
+        return without_secrets(value)
+    return value

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options
 from kafka_redelivery.cli.commands.dlq_options import (
+    CreateTopics,
     DrySending,
     IndexFolder,
     JobName,
@@ -22,11 +21,22 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Ready,
     Selecting,
     To,
+    create_missing,
+    foreign_options,
+    foreign_settings,
     load_letters,
     refreshed_index,
 )
 from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    Yes,
+    ask,
+    refuse_without_question,
+)
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology import exit_codes
@@ -53,10 +63,9 @@ class ListLetters(Selecting):
     def __call__(self) -> None:
         """List them."""
         from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
-        from kafka_redelivery.cli.views.dlq_summary import row_document
         from kafka_redelivery.consumers.clock import wall_clock_ms
-        from kafka_redelivery.dead_letters.index.selecting import unexpired
-        from kafka_redelivery.dead_letters.summary_columns import By
+        from kafka_redelivery.dead_letters.index.sql import unexpired
+        from kafka_redelivery.dead_letters.letter import By
 
         wanted, settings = self.selection(), self.settings()
         by, each = (By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE), []
@@ -65,7 +74,7 @@ class ListLetters(Selecting):
             found = index.summary(by, meant)
             if self.each:
                 shown = index.ours & meant & unexpired(wall_clock_ms())
-                each = [row_document(row) for row in index.select(shown.sql, shown.parameters, limit=self.limit)]
+                each = [row.document() for row in index.select(shown.sql, shown.parameters, limit=self.limit)]
         kinds = [
             {
                 **{column.value: row.kind[column] or "" for column in by},
@@ -107,7 +116,7 @@ class Sending(Selecting, ABC):
 
     def __call__(self) -> None:
         """Show what the job would do, ask, create it and run it."""
-        from kafka_redelivery.dead_letters.jobs import create_job
+        from kafka_redelivery.dead_letters.creation import create_job
 
         wanted = self.selection()
         refuse_without_question(dry_run=self.dry_run, yes=self.yes, as_json=self.as_json)
@@ -123,16 +132,18 @@ class Sending(Selecting, ABC):
     def _agrees(self, chosen: Preview) -> bool:
         """Show what a job would do, and ask; whether there is something to do."""
         from kafka_redelivery.cli.views.dlq import print_preview
-        from kafka_redelivery.dead_letters.documents import preview_document
 
         if not self.as_json:
             print_preview(stdout(), chosen)
         if self.dry_run or not chosen.total:
+            unclear = self.dry_run and bool(chosen.unrecognised or chosen.claimed)
             if self.as_json:
-                document = preview_document(chosen)
-                print_json({"ok": True, "dryRun": self.dry_run, "job": None, **document})
+                document = chosen.document()
+                print_json({"ok": not unclear, "dryRun": self.dry_run, "job": None, **document})
             elif self.dry_run:
                 stdout().print("dry run: nothing was changed")
+            if unclear:
+                raise typer.Exit(exit_codes.FAILED)
             return False
         if not self.yes:
             ask("discard them?" if chosen.options.discard else "send them?")
@@ -144,7 +155,8 @@ class Sending(Selecting, ABC):
 class Redrive(Sending):
     """Send dead letters again, each exactly once, to the ready topic of the group that failed.
 
-    Those of another system (--bootstrap) go to the topic that their headers name.
+    Those of another system (--bootstrap) go to the topic that their headers name. A dry run has exit code 1 if it is
+    not clear which system has written a letter.
     The letters are fixed when the job is created; letters that die later are not sent. If this command is
     interrupted, `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
@@ -162,7 +174,16 @@ class Redrive(Sending):
     ] = MAX_REDRIVES
     allow_empty: Annotated[
         bool,
-        typer.Option("--allow-empty", help="With --bootstrap: also letters without the content of their records."),
+        typer.Option(
+            "--allow-empty", help="With --bootstrap: letters without the content of their records as they are."
+        ),
+    ] = False
+    restore_headers: Annotated[
+        bool,
+        typer.Option(
+            "--restore-headers",
+            help="With --bootstrap: headers that a share group left out, from the record where it came from.",
+        ),
     ] = False
 
     def job_options(self, group: str, wanted: Selection) -> JobOptions:
@@ -177,6 +198,7 @@ class Redrive(Sending):
             max_redrives=self.max_redrives,
             rate=self.rate,
             allow_empty=self.allow_empty,
+            restore_headers=self.restore_headers,
         )
 
 
@@ -192,7 +214,7 @@ class Discard(Sending):
 
     def job_options(self, group: str, wanted: Selection) -> JobOptions:
         """Return how the job sets its letters aside."""
-        from kafka_redelivery.dead_letters.jobs import discarding
+        from kafka_redelivery.dead_letters.creation import discarding
 
         return discarding(group, wanted)
 
@@ -201,7 +223,7 @@ def run_job(job: OpenJob, *, as_json: bool, created: bool = False) -> None:
     """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_job
-    from kafka_redelivery.dead_letters.documents import all_sent
+    from kafka_redelivery.dead_letters.jobs import all_sent
 
     if created and not as_json:
         stdout().print(f"job {job.id} is created")
@@ -229,7 +251,7 @@ def jobs(
 ) -> None:
     """List the jobs: how far each is, and what became of the records that it sent."""
     from kafka_redelivery.cli.views.dlq import print_jobs
-    from kafka_redelivery.dead_letters.documents import job_document
+    from kafka_redelivery.dead_letters.jobs import job_document
     from kafka_redelivery.dead_letters.ledger import Ledger
 
     ledger = Ledger(load_letters(config, overrides), of_group)
@@ -295,8 +317,7 @@ def purge(
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
     """
     from kafka_redelivery.cli.views.dlq import print_removable
-    from kafka_redelivery.dead_letters.documents import removable_document, removable_letters
-    from kafka_redelivery.dead_letters.jobs import Purge
+    from kafka_redelivery.dead_letters.purge import Purge, removable_letters
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_letters(config, overrides)
@@ -310,7 +331,7 @@ def purge(
             found = Purge.of(settings, opened, found.chosen)
     failed = {} if dry_run else found.remove()
     if as_json:
-        print_json({"ok": not failed, "dryRun": dry_run, **removable_document(found.chosen, failed)})
+        print_json({"ok": not failed, "dryRun": dry_run, **found.document(failed)})
     elif dry_run:
         stdout().print("dry run: nothing was changed")
     else:
@@ -330,6 +351,10 @@ class Export(Selecting):
     """
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many letters; export nothing.")] = False
+    fetch: Annotated[
+        bool,
+        typer.Option("--fetch", help="With --bootstrap: letters without content get that of the records they name."),
+    ] = False
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the result as JSON.")] = False
 
     def __call__(self) -> None:
@@ -337,22 +362,52 @@ class Export(Selecting):
         from kafka_redelivery.cli.progress import progress
         from kafka_redelivery.cli.views.dlq import print_exportable
         from kafka_redelivery.consumers.clock import wall_clock_ms
-        from kafka_redelivery.dead_letters.documents import exportable_document, exported_document
-        from kafka_redelivery.dead_letters.exporting import exportable, exported
+        from kafka_redelivery.dead_letters.exporting import export_documents, exportable
 
         wanted, settings = self.selection(), self.settings()
         with self.refreshed_index(settings, wanted) as index:
             if not self.dry_run:
                 with progress(stderr(), "reading dead letters") as report_progress:
-                    for each in exported(settings, index, wanted, report_progress):
-                        print_json(exported_document(each), indent=None)
+                    for each in export_documents(settings, index, wanted, report_progress, fetch=self.fetch):
+                        print_json(each, indent=None)
                 return
             found = exportable(index, wanted, wall_clock_ms())
         if self.as_json:
-            print_json({"ok": True, "dryRun": True, **exportable_document(found)})
+            print_json({"ok": True, "dryRun": True, **found.document()})
         else:
             print_exportable(stdout(), found)
             stdout().print("dry run: nothing was exported")
+
+
+@app.command()
+def check(
+    share_group: Annotated[str, typer.Option("--share-group", metavar="GROUP", help="The share group.")],
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report settings with which a share group of Kafka loses its dead letters, and how to fix them.
+
+    With --bootstrap and --topic, its dead-letter topic. Exit code 1 if letters would be lost.
+    """
+    from kafka_redelivery.dead_letters.foreign.share_group import TOPIC, share_group_faults
+    from kafka_redelivery.transport.admin.share_groups import share_group_configs
+
+    settings = foreign_settings(overrides)
+    if settings is None:
+        raise typer.BadParameter("add --bootstrap HOST:PORT and --topic TOPIC", param_hint="--share-group")
+    topic = settings.dead_letter_topic
+    configs = share_group_configs(settings.kafka, share_group, topic, TOPIC)
+    faults = list(share_group_faults(share_group, topic, *configs))
+    loses = any(each.loses_letters for each in faults)
+    if as_json:
+        print_json({"ok": not loses, "faults": [each.document() for each in faults]})
+    else:
+        for each in faults:
+            stdout().print(f"{each.problem}; fix: {each.fix}", soft_wrap=True)
+        if not faults:
+            stdout().print(f"share group {share_group}: no dead letter would be lost")
+    if loses:
+        raise typer.Exit(exit_codes.FAILED)
 
 
 @app.command(name="import")
@@ -371,7 +426,6 @@ def import_letters(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_importable
-    from kafka_redelivery.dead_letters.documents import importable_document
     from kafka_redelivery.dead_letters.importing import Import
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
@@ -395,7 +449,7 @@ def import_letters(
         with stop_event() as stop, progress(stderr(), "importing dead letters") as report_progress:
             whole = importing.run(stop, report_progress)
     if as_json:
-        print_json({"ok": whole, "dryRun": dry_run, **importable_document(found)})
+        print_json({"ok": whole, "dryRun": dry_run, **found.document()})
     elif dry_run:
         stdout().print("dry run: nothing was changed")
     elif found.missing:

@@ -15,19 +15,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq import run_job
-from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing
 from kafka_redelivery.cli.commands.dlq_options import (
+    CreateTopics,
     DrySending,
     KeepAttempts,
     OfGroup,
     OnLetters,
     Ready,
     To,
+    create_missing,
     load_letters,
 )
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    Yes,
+    ask,
+    refuse_without_question,
+)
 from kafka_redelivery.cli.output import confirm, print_bytes, print_json, stderr, stdout
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.source import OtherSystem

@@ -12,7 +12,7 @@ from kafka_redelivery.cli.commands.dlq_options import Selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import AsJson, duration
 from kafka_redelivery.cli.output import stdout
-from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
+from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By
 from kafka_redelivery.topology.errors import OptionError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Summarise(Selecting):
 
     def __call__(self) -> None:
         """Print the kinds, once or again and again."""
-        from kafka_redelivery.cli.views.dlq_summary import following, print_summary
+        from kafka_redelivery.cli.views.dlq import following, print_summary
 
         every_s = None if self.every is None else duration(self.every, "--every").total_seconds()
         if every_s is not None and every_s < _LEAST_S:

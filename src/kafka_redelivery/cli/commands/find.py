@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
 
 import typer
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr
+from kafka_redelivery.consumers.operations import find as operations
+from kafka_redelivery.consumers.operations.find import Found, Search, State
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.printable import printable_line
+from kafka_redelivery.topology.printable import printable_line, printable_time
 
 
 def find(
@@ -28,13 +31,11 @@ def find(
     Of a record that waits it also says when it is due. Exit code 1 if it is not found.
     """
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.find import lines, search_document
-    from kafka_redelivery.consumers.operations import find as operations
 
     settings = load(config, overrides)
     with progress(stderr(), "reading records") as report:
         search = operations.find(settings, record, limit, report)
-    found = any(each.state is not operations.State.UNKNOWN for each in search.found)
+    found = any(each.state is not State.UNKNOWN for each in search.found)
     if as_json:
         print_json({"ok": found, **search_document(search)})
     else:
@@ -44,3 +45,50 @@ def find(
             stderr().print(each, style="yellow")
     if not found:
         raise typer.Exit(exit_codes.FAILED)
+
+
+_TEXTS: Final = {
+    State.SOURCE: "not finished in its source: it waits for a delivery, or is in a handler",
+    State.TIER: "waits in a tier",
+    State.READY: "ready: it waits for its redelivery, or is in a handler",
+    State.DEAD_LETTER: "a dead letter",
+    State.DONE: "done",
+    State.FINISHED: "finished in its source, and in no tier, ready topic or dead-letter topic",
+    State.UNKNOWN: "not found",
+}
+
+
+def lines(search: Search, wanted: str) -> Iterator[str]:
+    """Yield a line for each place."""
+    for each in search.found:
+        yield f"{each.message_id or wanted}: {', '.join(_parts(each))}"
+
+
+def search_document(search: Search) -> dict[str, Any]:
+    """Return the same as a JSON document."""
+    return {
+        "found": [
+            {
+                "id": each.message_id or None,
+                "state": str(each.state),
+                "location": each.location or None,
+                "deliveries": each.deliveries,
+                "dueMs": each.due_ms,
+                "cause": each.cause or None,
+            }
+            for each in search.found
+        ],
+        "unread": list(search.unread),
+    }
+
+
+def _parts(each: Found) -> Iterator[str]:
+    yield _TEXTS[each.state]
+    if each.location and each.location != each.message_id:
+        yield f"at {each.location}"
+    if each.due_ms is not None:
+        yield f"due {printable_time(each.due_ms)}"
+    if each.deliveries is not None:
+        yield f"delivered {each.deliveries} times" if each.deliveries != 1 else "delivered once"
+    if each.cause:
+        yield each.cause

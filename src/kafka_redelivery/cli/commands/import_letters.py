@@ -8,20 +8,31 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 import typer
+from rich.console import Console
 
-from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq_options import load_quietly
 from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    Yes,
+    ask,
+    duration,
+    refuse_without_question,
+)
 from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.dead_letters.draining import Drain, Drained
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
     from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress
+
 
 _log = logging.getLogger(__name__)
 
@@ -78,8 +89,6 @@ class ImportLetters:
     def __call__(self) -> None:
         """Show what is in the queue, ask, and move it."""
         from kafka_redelivery.cli.progress import progress
-        from kafka_redelivery.cli.views.drained import drained_document, print_drained
-        from kafka_redelivery.dead_letters.draining import Drain, Drained
         from kafka_redelivery.transport.activemq.queue_reader import QueueReader
 
         refuse_without_question(dry_run=self.dry_run, yes=self.yes, as_json=self.as_json)
@@ -160,3 +169,47 @@ def _is_loopback(host: str) -> bool:
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return host.rstrip(".").lower() == "localhost"
+
+
+def print_drained(console: Console, found: Drained, done: str) -> None:
+    """Print how many messages become dead letters, where, and why others are left in the queue.
+
+    Args:
+        console: where to print.
+        found: the numbers.
+        done: ``imported`` or ``to import``.
+    """
+    for topic, number in sorted(found.topics.items()):
+        console.print(f"{number} messages {done} as dead letters in {topic}", markup=False)
+    if found.present:
+        console.print(f"{found.present} are there already, from an import that was interrupted")
+    for destination, number in sorted(found.without_source.items()):
+        where = f"destination {destination}" if destination else "no destination"
+        console.print(f"{number} with {where} are left in the queue: no source has it (--origin)", markup=False)
+    for reason, number in sorted(found.unknown_content.items()):
+        console.print(f"{number} are left in the queue, whose content may not arrive whole: {reason}", markup=False)
+    for reason, number in sorted(found.refused.items()):
+        console.print(
+            f"{number} are left in the queue, because Kafka refuses their dead letters: {reason}", markup=False
+        )
+    if found.held:
+        console.print(
+            f"{found.held} more are in the queue and were not delivered: another reader holds them, or one that was "
+            "killed; or the broker cannot show them, such as compressed large texts of Artemis; import again later"
+        )
+    if not found.topics:
+        console.print(f"nothing {done}")
+
+
+def drained_document(found: Drained) -> dict[str, Any]:
+    """Return the same as plain data for JSON."""
+    return {
+        "letters": found.topics.total(),
+        "topics": dict(found.topics),
+        "present": found.present,
+        "withoutSource": dict(found.without_source),
+        "withoutBody": found.unknown_content.total(),
+        "unknownContent": dict(found.unknown_content),
+        "refused": dict(found.refused),
+        "held": found.held,
+    }

@@ -14,12 +14,12 @@ import typer
 
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
-from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
+from kafka_redelivery.topology.migration.conversion import read_broker_configuration, to_yaml
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
-from kafka_redelivery.topology.migration.yaml_file import to_yaml
+from kafka_redelivery.topology.urls import without_secrets
 
 _READ_TIMEOUT_S = 10.0
 """How long to wait for a pipe or a device."""
@@ -91,19 +91,14 @@ def _path(source: str) -> str | None:
             try:
                 uri = urlsplit(source)
             except ValueError as error:
-                raise MigrationError(_shown(source), f"is not a valid URI: {error}") from None
+                raise MigrationError(without_secrets(source), f"is not a valid URI: {error}") from None
             if uri.netloc.lower() not in _LOCAL:
                 host = uri.netloc.rpartition("@")[2]
-                raise MigrationError(_shown(source), f"is a file on {host}; copy it here and give its path")
+                raise MigrationError(without_secrets(source), f"is a file on {host}; copy it here and give its path")
             return unquote(uri.path)
     if _WEB.fullmatch(source):
-        raise MigrationError(_shown(source), "is a file on the web; download it and give its path")
+        raise MigrationError(without_secrets(source), "is a file on the web; download it and give its path")
     return None if is_connection_uri(source) and not _DRIVE.match(source) else source
-
-
-def _shown(uri: str) -> str:
-    """Return a URI without what may be a password."""
-    return re.sub(r"//[^/]*@", "//", uri.partition("?")[0])
 
 
 def _content(path: str) -> bytes:

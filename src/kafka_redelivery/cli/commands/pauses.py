@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    Yes,
+    ask,
+    can_ask,
+    duration,
+    load,
+)
 from kafka_redelivery.cli.output import print_json, print_text, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
@@ -26,7 +36,8 @@ Tiers = Annotated[
 Everything = Annotated[bool, typer.Option("--all", help="All sources and tiers of the group, without a question.")]
 Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the processes.")]
 
-_WAIT = "10s"
+WAIT = "10s"
+UNTIL = "2h: for two hours; or a time such as 2026-03-01T08:00 (UTC)."
 
 
 def pause(
@@ -34,13 +45,10 @@ def pause(
     overrides: Overrides = None,
     source: Sources = None,
     tier: Tiers = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="2h: for two hours; or a time such as 2026-03-01T08:00 (UTC)."),
-    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help=UNTIL)] = None,
     everything: Everything = False,
     yes: Yes = False,
-    wait: Wait = _WAIT,
+    wait: Wait = WAIT,
     as_json: AsJson = False,
 ) -> None:
     """Pause the group, or the sources and tiers that are named.
@@ -51,6 +59,7 @@ def pause(
     """
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.consumers.operations import pausing
+    from kafka_redelivery.transport.admin.group_members import GroupMembers
 
     wait_s = duration(wait, "--wait").total_seconds()
     asks = _asks(source, tier, everything=everything, yes=yes, as_json=as_json)
@@ -59,7 +68,8 @@ def pause(
     targets = _targets(settings, source, tier)
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
-    _print(pausing.pause(settings, targets, until_ms, wait_s), as_json=as_json)
+    listing = GroupMembers(settings.kafka, every_protocol=True)
+    _print(pausing.pause(settings, targets, until_ms, wait_s, listing), as_json=as_json)
 
 
 def resume(
@@ -69,7 +79,7 @@ def resume(
     tier: Tiers = None,
     everything: Everything = False,
     yes: Yes = False,
-    wait: Wait = _WAIT,
+    wait: Wait = WAIT,
     as_json: AsJson = False,
 ) -> None:
     """End all pauses, or those of the sources and tiers that are named.
@@ -78,6 +88,7 @@ def resume(
     Processes go on within two seconds. Exit code 1 if some do not.
     """
     from kafka_redelivery.consumers.operations import pausing
+    from kafka_redelivery.transport.admin.group_members import GroupMembers
 
     wait_s = duration(wait, "--wait").total_seconds()
     asks = _asks(source, tier, everything=everything, yes=yes, as_json=as_json)
@@ -85,7 +96,8 @@ def resume(
     targets = _targets(settings, source, tier) if source or tier else []
     if asks:
         ask(f"end all pauses of the group {settings.group}?")
-    _print(pausing.resume(settings, targets, wait_s), as_json=as_json)
+    listing = GroupMembers(settings.kafka, every_protocol=True)
+    _print(pausing.resume(settings, targets, wait_s, listing), as_json=as_json)
 
 
 def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: bool, yes: bool, as_json: bool) -> bool:
@@ -110,18 +122,32 @@ def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: boo
 
 def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | None) -> list[PauseTarget]:
     from kafka_redelivery.consumers.operations.pausing import targets_of
-    from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+    from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 
     return targets_of(settings, sources or (), tiers or (), TopicMetadataCache(settings.kafka))
 
 
 def _print(seen: AppliedPauses, *, as_json: bool) -> None:
-    from kafka_redelivery.cli.views.pauses import pause_lines, pausing_document, process_lines
+    from kafka_redelivery.cli.views.pauses import pause_lines, pauses_document
+
+    print_applied(seen, pause_lines(seen), pauses_document(seen), as_json=as_json)
+
+
+def print_applied(seen: AppliedPauses, lines: Iterable[str], document: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what holds now and which processes obey; exit code 1 if some do not.
+
+    Args:
+        seen: the processes.
+        lines: what holds, for people.
+        document: the same for ``--json``.
+        as_json: whether to print JSON.
+    """
+    from kafka_redelivery.cli.views.pauses import process_lines, processes_document
 
     if as_json:
-        print_json({"ok": seen.whole, **pausing_document(seen)})
+        print_json({"ok": seen.whole, **document, **processes_document(seen)})
     else:
-        for line in (*pause_lines(seen), *process_lines(seen)):
+        for line in (*lines, *process_lines(seen)):
             print_text(printable_line(line))
         if not seen.whole:
             missing = (seen.members or 0) - seen.applied

@@ -9,10 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.commands.archive import Archiving
+from kafka_redelivery.cli.commands.archive import Archiving, convert, erase
 from kafka_redelivery.cli.commands.audit import Audit
-from kafka_redelivery.cli.commands.convert import convert
-from kafka_redelivery.cli.commands.erase import erase
 from kafka_redelivery.cli.commands.report import MakeReport
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
@@ -83,8 +81,8 @@ def stream(
 @app.command(context_settings=_PASSED_ON)
 def driver(context: typer.Context) -> None:
     """Run the driver of a job. Spark on Kubernetes calls this in its pod, with the arguments of spark-submit."""
-    from kafka_redelivery.pipeline.spark.java import find_spark_java
     from kafka_redelivery.pipeline.spark.pods import driver_command, spark_home
+    from kafka_redelivery.pipeline.spark.session import find_spark_java
 
     home = spark_home()
     command = driver_command(os.environ, home, context.args)
@@ -98,8 +96,8 @@ def executor() -> None:
 
     It works in a new folder among those that Spark may write, because the files of the job are put there.
     """
-    from kafka_redelivery.pipeline.spark.java import find_spark_java
     from kafka_redelivery.pipeline.spark.pods import executor_command, spark_home
+    from kafka_redelivery.pipeline.spark.session import find_spark_java
 
     home = spark_home()
     command = executor_command(os.environ, home, find_spark_java())

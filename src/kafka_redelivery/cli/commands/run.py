@@ -1,10 +1,11 @@
-"""`redelivery worker` and `redelivery scheduler`: the processes of a group."""
+"""`redelivery worker`, `redelivery scheduler` and `redelivery run`: the processes of a group."""
 
 from __future__ import annotations
 
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
+    AppName,
     ConfigFile,
     LogFormat,
     LogFormatOption,
@@ -12,12 +13,14 @@ from kafka_redelivery.cli.options import (
     LogLevelOption,
     Overrides,
     begin_log,
+    find_app,
     load,
 )
 
 
 def worker(
     config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
     overrides: Overrides = None,
     log_level: LogLevelOption = LogLevel.INFO,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -30,11 +33,15 @@ def worker(
     from kafka_redelivery.consumers.worker.run import run_worker
 
     begin_log(log_level, log_format)
+    if app is not None:
+        find_app(app, config).run(overrides=overrides or ())
+        return
     run_worker(load(config, overrides), config.absolute().parent)
 
 
 def scheduler(
     config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
     overrides: Overrides = None,
     log_level: LogLevelOption = LogLevel.INFO,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -47,4 +54,21 @@ def scheduler(
     from kafka_redelivery.consumers.scheduler.run import run_scheduler
 
     begin_log(log_level, log_format)
-    run_scheduler(load(config, overrides))
+    settings = load(config, overrides) if app is None else find_app(app, config).settings_with(overrides or ())
+    run_scheduler(settings)
+
+
+def run(
+    config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
+    overrides: Overrides = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
+) -> None:
+    """Run a worker and a scheduler in one process until SIGTERM or Ctrl-C, for development.
+
+    A second signal of the same kind ends the process immediately; what was not committed is delivered again.
+    """
+    exit_on_signals()
+    begin_log(log_level, log_format)
+    find_app(app, config).run(scheduler=True, overrides=overrides or ())

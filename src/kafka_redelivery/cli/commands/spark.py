@@ -31,9 +31,11 @@ def spark_settings(settings: Settings, given: list[str] | None, level: LogLevel)
 
     Spark logs errors only, unless ``level`` is debug.
     """
+    from kafka_redelivery.pipeline.spark.kafka_options import java_text
+
     section = {} if settings.pipeline is None else settings.pipeline.spark
     chosen = {"spark.log.level": "DEBUG" if level is LogLevel.DEBUG else "ERROR"}
-    chosen |= {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in section.items()}
+    chosen |= {name: java_text(value) for name, value in section.items()}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (equals and name.startswith("spark.")):

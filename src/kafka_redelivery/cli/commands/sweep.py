@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
 from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, Yes, ask, can_ask, load
+from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.consumers.dead_letters.sweep import (
+    END,
+    TAKEN_OVER,
+    UNFINISHED,
+    PartitionResult,
+    TopicResult,
+    sweep_once,
+)
+from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason
 from kafka_redelivery.topology import exit_codes
-
-if TYPE_CHECKING:
-    from kafka_redelivery.consumers.dead_letters.sweep import TopicResult
-    from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.printable import printable_time
 
 
 def sweep(
@@ -31,7 +40,6 @@ def sweep(
     because the configuration no longer has an expiration for them. On a terminal it shows them and asks; a scheduled
     job is not asked. Exit code 1 if Kafka refused something.
     """
-    from kafka_redelivery.cli.views.sweep import print_swept, removed_letters, swept_document
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")
@@ -57,17 +65,92 @@ def sweep(
 def _sweep(settings: Settings, *, dry_run: bool) -> list[TopicResult]:
     """Pass over the topics until the end or a signal, and show the progress."""
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.consumers.dead_letters.sweep import sweep_once
 
     with stop_event() as stop, progress(stderr(), "reading dead letters") as report_progress:
         return sweep_once(settings, stop, report_progress, dry_run=dry_run)
 
 
 def _interrupted(swept: list[TopicResult]) -> bool:
-    from kafka_redelivery.consumers.dead_letters.sweep import UNFINISHED
-
     return any(each.because == UNFINISHED for topic in swept for each in topic.partitions)
 
 
 def _whole(swept: list[TopicResult]) -> bool:
     return all(topic.complete for topic in swept)
+
+
+_REASONS = {
+    END: "no dead letters are left",
+    TAKEN_OVER: "a scheduler has started and continues",
+    UNFINISHED: "interrupted",
+    PauseReason.NEVER: "offset {offset} never expires",
+    PauseReason.OTHERS: "offset {offset} belongs to another group, which removes it",
+    PauseReason.NOT_YET: "offset {offset} expires {expires}",
+    PauseReason.REFUSED: "offset {offset} stays: {problem}",
+}
+
+
+def print_swept(console: Console, swept: Sequence[TopicResult], *, done: bool) -> None:
+    """Print a row for each partition that has or had dead letters, then the totals of what was removed, or would be."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("dead-letter topic", overflow="fold")
+    table.add_column("partition", justify="right")
+    table.add_column("removed" if done else "expired", justify="right")
+    table.add_column("moved" if done else "to move", justify="right")
+    table.add_column("then", overflow="fold")
+    for topic in swept:
+        if topic.problem:
+            table.add_row(topic.name, "", "", "", topic.problem, style="red")
+        for each in topic.partitions:
+            if each.removed or each.because != END:
+                style = "red" if each.because == PauseReason.REFUSED else None
+                table.add_row(
+                    topic.name, str(each.number), str(each.removed), str(each.moved), _reason(each), style=style
+                )
+    if table.row_count:
+        print_table(console, table)
+    removed, moved = _sums(swept)
+    verb = "removed" if done else "would be removed"
+    console.print(f"{removed} expired dead letters {verb}, {moved} of them moved first")
+
+
+def removed_letters(swept: Sequence[TopicResult]) -> int:
+    """Return the number of dead letters that were removed, or would be."""
+    return _sums(swept)[0]
+
+
+def swept_document(swept: Sequence[TopicResult]) -> dict[str, Any]:
+    """Return the result as a JSON document."""
+    removed, moved = _sums(swept)
+    return {
+        "removed": removed,
+        "moved": moved,
+        "topics": [
+            {
+                "topic": topic.name,
+                "problem": topic.problem or None,
+                "partitions": [
+                    {
+                        "partition": each.number,
+                        "removed": each.removed,
+                        "moved": each.moved,
+                        "because": each.because,
+                        "offset": each.offset,
+                        "expiresMs": each.expires_ms or None,
+                        "problem": each.problem or None,
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in swept
+        ],
+    }
+
+
+def _sums(swept: Sequence[TopicResult]) -> tuple[int, int]:
+    partitions = [each for topic in swept for each in topic.partitions]
+    return sum(each.removed for each in partitions), sum(each.moved for each in partitions)
+
+
+def _reason(each: PartitionResult) -> str:
+    expires = printable_time(each.expires_ms)
+    return _REASONS[each.because].format(offset=each.offset, expires=expires, problem=each.problem)

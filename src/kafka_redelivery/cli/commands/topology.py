@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,24 +12,26 @@ import yaml
 from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
-from kafka_redelivery.cli.views.acls import (
-    USER,
-    AclUser,
-    default_principal,
-    documents,
-    kafka_commands,
-    strimzi_users,
-)
+from kafka_redelivery.cli.views.acls import AclUser, documents, kafka_commands, strimzi_users
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.cluster.acls import AclRole, rights
-from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
+from kafka_redelivery.topology.cluster.acls import AclRole, other_system_rights, rights
+from kafka_redelivery.topology.cluster.changes import (
+    Change,
+    Changes,
+    CommitFirst,
+    change_document,
+    changes,
+    control_records,
+    withdrawals,
+)
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
-from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
+from kafka_redelivery.topology.cluster.kafka_rights import USER, default_principal
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH, Settings
+from kafka_redelivery.transport.client_config import ConfigValue, servers_of
 
 app = Commands(no_args_is_help=True, help="Plan, create and check the topics of a group.")
 
@@ -49,7 +51,9 @@ def plan(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     as_json: AsJson = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Plan without a cluster; needs --partitions.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Plan a new group without a cluster; needs --partitions.")
+    ] = False,
     partitions: Annotated[
         list[str] | None,
         typer.Option("--partitions", metavar="TOPIC=NUMBER", help="Offline: partitions of a source; repeatable."),
@@ -65,7 +69,8 @@ def plan(
     """Show the topics and first offsets that the configuration needs, and which of them the cluster lacks."""
     settings = load(config, overrides)
     if offline:
-        planned = plan_topology(settings, _offline_sources(settings, partitions or [], replicas, min_insync))
+        sources = _offline_sources(settings, partitions or [], replicas, min_insync)
+        planned = plan_topology(settings, sources, DEFAULT_WIDTH)
         faults = check_plan(planned)
         if as_json:
             print_json(_verdict(faults) | planned.document())
@@ -175,11 +180,13 @@ def apply(
 def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Report topics that would lose records, and how to fix them. Exit code 1 if there are any.
 
-    Warns if no scheduler runs. Exit code 5 if an output topic does not exist.
+    Warns if no scheduler runs, and if an outage of a dependency may outlive the retention of a source.
+    Exit code 5 if an output topic does not exist.
     """
-    from kafka_redelivery.consumers.operations.topology_look import look_at_topology
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.transport.admin.preflight import look_at_topology
 
-    planned, cluster, faults = look_at_topology(load(config, overrides), AclRole.APPLY)
+    planned, cluster, faults = look_at_topology(load(config, overrides), wall_clock_ms(), AclRole.APPLY)
     refused = _refused(faults)
     if as_json:
         print_json(_verdict(faults))
@@ -207,31 +214,68 @@ def acls(
     output: Annotated[
         AclFormat, typer.Option("--format", help="Commands of Kafka, resources of Strimzi, or JSON.")
     ] = AclFormat.KAFKA_ACLS,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letters",
+            metavar="TOPIC",
+            help="For `dlq --bootstrap` over this topic of another system; no configuration.",
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin",
+            metavar="TOPIC",
+            help="With --dead-letters: a topic that its letters came from, and are sent to; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Print the ACLs that each role needs on a cluster that denies all else. Asks no cluster."""
-    settings = load(config, overrides)
-    users = _users(settings, tuple(dict.fromkeys(role or AclRole)), principal)
+    kafka: Mapping[str, ConfigValue] = {"bootstrap.servers": "kafka:9092"}
+    if dead_letters is not None:
+        if role:
+            raise typer.BadParameter("leave it out with --dead-letters", param_hint="--role")
+        users = [_other_system_user(dead_letters, origins or [], principal)]
+    elif origins:
+        raise typer.BadParameter("add --dead-letters TOPIC", param_hint="--origin")
+    else:
+        settings = load(config, overrides)
+        kafka, users = settings.kafka, _users(settings, tuple(dict.fromkeys(role or AclRole)), principal)
     match output:
         case AclFormat.KAFKA_ACLS:
-            servers = settings.kafka.get("bootstrap.servers", settings.kafka.get("metadata.broker.list", ""))
-            for line in kafka_commands(users, str(servers)):
+            for line in kafka_commands(users, servers_of(kafka)):
                 print_text(line)
         case AclFormat.STRIMZI:
             print_text(
-                yaml.safe_dump_all(strimzi_users(users, settings.kafka), sort_keys=False, explicit_start=True),
+                yaml.safe_dump_all(strimzi_users(users, kafka), sort_keys=False, explicit_start=True),
                 newline=False,
             )
         case AclFormat.JSON:
             print_json(documents(users))
 
 
-def _users(settings: Settings, roles: tuple[AclRole, ...], principal: str | None) -> list[AclUser]:
+def _other_system_user(letters: str, origins: Sequence[str], principal: str | None) -> AclUser:
+    from kafka_redelivery.dead_letters.source import OtherSystem
+
+    rights_ = other_system_rights(letters, OtherSystem(letters, {}).naming(), origins)
+    roles = (AclRole.REDRIVE,)
     if principal is None:
-        return [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
+        return AclUser(default_principal(letters, AclRole.REDRIVE), roles, rights_)
+    return AclUser(USER + _user_name(principal), roles, rights_)
+
+
+def _user_name(principal: str) -> str:
     name = principal.removeprefix(USER)
     if not name:
         raise typer.BadParameter("write the name of a user, such as billing-worker", param_hint="--principal")
-    return [AclUser(USER + name, roles, rights(settings, roles))]
+    return name
+
+
+def _users(settings: Settings, roles: tuple[AclRole, ...], principal: str | None) -> list[AclUser]:
+    if principal is None:
+        return [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
+    return [AclUser(USER + _user_name(principal), roles, rights(settings, roles))]
 
 
 def _offline_sources(

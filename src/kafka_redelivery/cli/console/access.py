@@ -9,25 +9,34 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 import os
 import re
 import secrets
 import stat
+from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from starlette.requests import HTTPConnection
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.consumers.errors import CannotStartError
+
+_log = logging.getLogger(__name__)
 
 COOKIE: Final = "redelivery_session"
 _SESSION_S: Final = 12 * 3600.0
 """How long a session lasts."""
 
 _MOST_SESSIONS: Final = 10_000
+_TRIES: Final = 10
+_TRIES_S: Final = 60.0
+"""A peer may give so many wrong tokens in this time. They are all logged."""
+
+_MOST_PEERS: Final = 10_000
 _HASH: Final = "sha256:"
 _SHORTEST: Final = 16
 """Characters of a token. One that can be guessed is worse than none, because people rely on it."""
@@ -80,17 +89,24 @@ class User(NamedTuple):
         return self.role >= role
 
 
-class TokenFileError(Exception):
-    """The file with the tokens cannot be used; the message says why, and what to do."""
-
-    exit_code: ClassVar[int] = exit_codes.CONFIGURATION
-
-
 class Token(NamedTuple):
     """The token of one user."""
 
     user: User
     digest: bytes
+
+
+def peer_of(host: str) -> str:
+    """Return what counts as one peer: an IPv4 address, or the /64 of an IPv6 one, all of which one machine may use."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{ipaddress.IPv6Address(int(address) >> 64 << 64)}/64"
 
 
 class Tokens:
@@ -104,17 +120,17 @@ class Tokens:
         """Read a file.
 
         Raises:
-            TokenFileError: it cannot be read, others may read or write it, or a line is wrong. The message shows no
+            CannotStartError: it cannot be read, others may read or write it, or a line is wrong. The message shows no
                 word of a line: in a line with another order each of them may be the token.
         """
         try:
             with file.open(encoding="utf-8") as opened:
                 mode, text = os.fstat(opened.fileno()).st_mode, opened.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise TokenFileError(f"{file} cannot be read: {error}; name a file with --tokens") from None
+            raise CannotStartError(f"{file} cannot be read: {error}; name a file with --tokens") from None
         if mode & (stat.S_IROTH | stat.S_IWOTH):
             problem = "can be read or written by every user of this machine"
-            raise TokenFileError(f"{file} {problem}; run: chmod o-rw {file}")
+            raise CannotStartError(f"{file} {problem}; run: chmod o-rw {file}")
         tokens: list[Token] = []
         first: dict[str, int] = {}
         for number, line in enumerate(text.splitlines(), 1):
@@ -124,10 +140,10 @@ class Tokens:
             before = first.setdefault(token.user.name, number)
             if before != number:
                 problem = f"has the user of line {before} twice, again in line {number}"
-                raise TokenFileError(f"{file} {problem}; give each user one line")
+                raise CannotStartError(f"{file} {problem}; give each user one line")
             tokens.append(token)
         if not tokens:
-            raise TokenFileError(f"{file} has no token; {_FORMAT}")
+            raise CannotStartError(f"{file} has no token; {_FORMAT}")
         return cls(tuple(tokens))
 
     def user_of(self, token: str) -> User | None:
@@ -149,22 +165,22 @@ def new_token(name: str, role: Role) -> tuple[str, str]:
 def _token(place: str, line: str) -> Token:
     parts = line.split()
     if len(parts) != 3:  # noqa: PLR2004 - name, role and token
-        raise TokenFileError(f"{place} has {len(parts)} words; {_FORMAT}")
+        raise CannotStartError(f"{place} has {len(parts)} words; {_FORMAT}")
     name, role, token = parts
     if not _NAME.fullmatch(name):
-        raise TokenFileError(f"{place}: the first word is no name; use letters, digits and . @ + - _; {_FORMAT}")
+        raise CannotStartError(f"{place}: the first word is no name; use letters, digits and . @ + - _; {_FORMAT}")
     try:
         user = User(name, Role.of(role))
     except ValueError:
         known = ", ".join(each.label for each in Role)
-        raise TokenFileError(f"{place}: the second word is none of the roles {known}; {_FORMAT}") from None
+        raise CannotStartError(f"{place}: the second word is none of the roles {known}; {_FORMAT}") from None
     if token.startswith(_HASH):
         digits = token.removeprefix(_HASH)
         if not re.fullmatch("[0-9a-f]{64}", digits):
-            raise TokenFileError(f"{place}: {_HASH} is not followed by the 64 hex digits of a SHA-256")
+            raise CannotStartError(f"{place}: {_HASH} is not followed by the 64 hex digits of a SHA-256")
         return Token(user, bytes.fromhex(digits))
     if len(token) < _SHORTEST:
-        raise TokenFileError(
+        raise CannotStartError(
             f"{place}: the token has less than {_SHORTEST} characters and can be guessed; "
             f"make one with: redelivery console --new-token NAME:{user.role.label}"
         )
@@ -207,12 +223,38 @@ class LocalUser:
         return self._visitor
 
 
+class WrongTokens:
+    """Counts the wrong tokens of each peer, in whatever number of requests at the same time they come."""
+
+    def __init__(self) -> None:
+        self._times_s: dict[str, deque[float]] = {}
+        """When the last ones of each peer came, the peer with the newest last."""
+
+    def wait_s(self, peer: str) -> float:
+        """Return how long a peer has to wait until its next attempt; 0 if it may try now."""
+        times_s = self._times_s.get(peer) or deque()
+        return max(0.0, times_s[0] + _TRIES_S - monotonic_s()) if len(times_s) == _TRIES else 0.0
+
+    def add(self, peer: str) -> None:
+        """Note a wrong token."""
+        now_s = monotonic_s()
+        times_s = self._times_s.pop(peer, None) or deque(maxlen=_TRIES)
+        times_s.append(now_s)
+        self._times_s[peer] = times_s
+        while next(iter(self._times_s.values()))[-1] + _TRIES_S < now_s or len(self._times_s) > _MOST_PEERS:
+            del self._times_s[next(iter(self._times_s))]
+        wait_s = self.wait_s(peer)
+        then = f"; no more of its tokens are looked at for {wait_s:.0f} s" if wait_s else ""
+        _log.warning("a wrong token came from %s%s", peer, then)
+
+
 class TokenLogin:
     """Users log in with a token and get a session, which a cookie names."""
 
     logs_in = True
 
     def __init__(self, tokens: Tokens) -> None:
+        self.wrong_tokens = WrongTokens()
         self._tokens = tokens
         self._sessions: dict[bytes, tuple[Visitor, float]] = {}
 

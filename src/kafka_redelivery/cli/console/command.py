@@ -5,6 +5,7 @@ Without ``from __future__ import annotations``, as typer needs the types of the 
 
 import getpass
 import ipaddress
+import ssl
 import webbrowser
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,6 +30,7 @@ from kafka_redelivery.cli.output import stderr, stdout
 from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.topology.config.settings import Payloads
 from kafka_redelivery.topology.errors import OptionError
+from kafka_redelivery.topology.urls import has_secret
 
 if TYPE_CHECKING:
     from kafka_redelivery.cli.console.access import Authentication
@@ -37,10 +39,6 @@ PACKAGES: Final = ("anyio", "jinja2", "python_multipart", "starlette", "uvicorn"
 """What the extra `console` brings, by the names that are imported."""
 
 _PORT: Final = 8080
-
-
-class MissingExtraError(ConsumersError):
-    """A package that the command needs is not installed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +103,7 @@ class ConsoleCommand:
     def __call__(self) -> None:
         """Serve until a signal, or print a new token."""
         if not all(map(find_spec, PACKAGES)):
-            raise MissingExtraError("the console needs the extra console: pip install 'kafka-redelivery[console]'")
+            raise ConsumersError("the console needs the extra console: pip install 'kafka-redelivery[console]'")
         begin_log(self.log_level, self.log_format)
         if self.new_token is not None:
             _print_token(self.new_token)
@@ -116,14 +114,15 @@ class ConsoleCommand:
         from kafka_redelivery.cli.console.console import Console
         from kafka_redelivery.cli.console.guard import LOOPBACK
         from kafka_redelivery.cli.console.options import ConsoleOptions
-        from kafka_redelivery.cli.console.server import PortTakenError, listen, serve
+        from kafka_redelivery.cli.console.server import listen, serve
 
         settings = load(self.config, self.overrides)
         authentication = self.authentication()
-        if (self.certificate is None) != (self.certificate_key is None):
-            raise OptionError("certificate", "needs --certificate and --certificate-key")
+        tls = self._tls()
         if self.grafana is not None and urlsplit(self.grafana).scheme not in {"http", "https"}:
             raise OptionError("grafana", "is no address that begins with http:// or https://")
+        if self.grafana is not None and has_secret(self.grafana):
+            raise OptionError("grafana", "has a password or a token, which each page would show; leave it out")
         section = settings.console
         grafana = self.grafana or section.grafana
         options = ConsoleOptions(
@@ -135,7 +134,7 @@ class ConsoleCommand:
         )
         try:
             opened = listen(self.host, _PORT if self.port is None else self.port, or_any=self.port is None)
-        except PortTakenError as error:
+        except OSError as error:
             raise OptionError("port", f"cannot listen on {error}") from None
         name = f"[{self.host}]" if ":" in self.host else self.host
         scheme = "http" if self.certificate is None else "https"
@@ -151,14 +150,37 @@ class ConsoleCommand:
             webbrowser.open(address)
         console = Console(settings, self.config.absolute().parent, options, authentication)
         own = is_loopback(self.host) and not self.trusted_proxy
-        serve(console, opened, LOOPBACK if own else None, self.certificate, self.certificate_key)
+        serve(console, opened, LOOPBACK if own else None, tls, proxied=bool(self.trusted_proxy))
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """Return what encrypts connections; ``None`` without a certificate.
+
+        Raises:
+            OptionError: a file cannot be used.
+        """
+        if self.certificate is None or self.certificate_key is None:
+            if self.certificate is not self.certificate_key:
+                raise OptionError("certificate", "needs --certificate and --certificate-key")
+            return None
+        for option, file in (("certificate", self.certificate), ("certificate-key", self.certificate_key)):
+            try:
+                file.read_bytes()
+            except OSError as error:
+                raise OptionError(option, f"{file} cannot be read: {error.strerror or error}") from None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.certificate, self.certificate_key)
+        except ssl.SSLError as error:
+            problem = f"{self.certificate} is no certificate for the private key {self.certificate_key}, both as PEM"
+            raise OptionError("certificate", f"{problem}: {error.reason or error}") from None
+        return context
 
     def authentication(self) -> "Authentication":
         """Return how the console finds out who asks.
 
         Raises:
             OptionError: strangers would be let in, or options do not fit together.
-            TokenFileError: the file with the tokens cannot be used.
+            CannotStartError: the file with the tokens cannot be used.
         """
         from kafka_redelivery.cli.console.access import LocalUser, Role, TokenLogin, Tokens, TrustedProxy, User
 

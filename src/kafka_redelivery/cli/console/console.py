@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -21,7 +22,6 @@ from kafka_redelivery.cli.console.job_book import JobBook, Jobs
 from kafka_redelivery.cli.console.letters import (
     LIBRARY_ERRORS,
     IndexState,
-    KafkaAwayError,
     Kept,
     Letters,
     kept,
@@ -31,11 +31,25 @@ from kafka_redelivery.cli.console.live import Broadcast, Polled, Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.rendering import Assets, Rendering
 from kafka_redelivery.cli.console.tasks import Tasks
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations.flow import Flow, FlowWatch
-from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from kafka_redelivery.dead_letters.reading import StoredLetter
+from kafka_redelivery.topology.cluster.acls import AclRole
+from kafka_redelivery.topology.cluster.kafka_rights import (
+    USER,
+    Operation,
+    PatternType,
+    Resource,
+    ResourceType,
+    default_principal,
+    kafka_command,
+)
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.errors import NotAuthorisedError
+from kafka_redelivery.transport.admin.preflight import TopologyLook, look_at_topology
+from kafka_redelivery.transport.client_config import servers_of
+from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
 
 _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
@@ -51,6 +65,9 @@ _LETTERS: Final = 4
 
 _STORIES: Final = 2
 """Lives of letters that are read at the same time."""
+
+_EXPORTS: Final = 4
+"""Exports at the same time. Each reads the topics with a client and an index of its own."""
 
 _TURN_S: Final = 20.0
 """How long a request waits until it may read."""
@@ -71,6 +88,8 @@ class Console:
 
     def __post_init__(self) -> None:
         """Prepare; :meth:`start` starts the threads."""
+        if self.options.hide_payloads:
+            self.settings = _without_values(self.settings)
         common = {
             "group": self.settings.group,
             "options": self.options,
@@ -88,13 +107,14 @@ class Console:
         self.flow: Polled[Flow] = Polled("flow", watch.look, _EVERY_S, self._flow_changed, watch.close)
         self.jobs: Polled[Jobs] = Polled("jobs", self.book.look, _EVERY_S, self._jobs_changed)
         self.topology: Polled[TopologyLook] = Polled(
-            "topology", lambda: look_at_topology(self.settings), _TOPOLOGY_EVERY_S, self._topology_changed
+            "topology", self._look_at_topology, _TOPOLOGY_EVERY_S, self._topology_changed
         )
         self.tasks = Tasks(self.settings, self.base, self.options.index, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._any_number = anyio.CapacityLimiter(math.inf)
         self.letter_turns = anyio.CapacityLimiter(_LETTERS)
         self.story_turns = anyio.CapacityLimiter(_STORIES)
+        self.export_turns = anyio.CapacityLimiter(_EXPORTS)
         self._told: dict[str, object] = {}
         self._started = False
 
@@ -148,11 +168,11 @@ class Console:
         """Refuse what has to ask Kafka while it is known not to answer.
 
         Raises:
-            KafkaAwayError: it does not.
+            TransportError: it does not.
         """
         problem = self.index.problem or self.flow.problem
         if problem is not None:
-            raise KafkaAwayError(f"this is read from Kafka, which does not answer now: {problem.text}")
+            raise TransportError(f"this is read from Kafka, which does not answer now: {problem.text}")
 
     async def in_thread(
         self, call: Callable[_Parameters, _Answer], *args: _Parameters.args, **kwargs: _Parameters.kwargs
@@ -160,20 +180,15 @@ class Console:
         """Call something that blocks."""
         return await run_sync(lambda: call(*args, **kwargs), limiter=self._threads)
 
-    async def read_in_turn(
-        self,
-        turns: anyio.CapacityLimiter,
-        call: Callable[_Parameters, _Answer],
-        *args: _Parameters.args,
-        **kwargs: _Parameters.kwargs,
+    async def in_thread_of_its_own(
+        self, call: Callable[_Parameters, _Answer], *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> _Answer:
-        """Call something that reads records from Kafka, which may hang: it takes no thread of the other pages.
+        """Call something that reads records from Kafka, which may hang, in its :meth:`turn`."""
+        return await run_sync(lambda: call(*args, **kwargs), limiter=self._any_number)
 
-        Args:
-            turns: how many of its kind are called at the same time.
-            call: what to call.
-            args: of it.
-            kwargs: of it.
+    @asynccontextmanager
+    async def turn(self, turns: anyio.CapacityLimiter) -> AsyncIterator[None]:
+        """Wait for one of a number of turns, and have it during the block.
 
         Raises:
             HTTPException: others have taken all turns for long.
@@ -186,7 +201,7 @@ class Console:
             problem = "other letters are being read, and that takes long; load the page again"
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, problem) from None
         try:
-            return await run_sync(lambda: call(*args, **kwargs), limiter=self._any_number)
+            yield
         finally:
             turns.release_on_behalf_of(turn)
 
@@ -229,8 +244,25 @@ class Console:
         self._banner()
         self._tell("letters", self.index.value.state if self.index.value else 0)
 
+    def _look_at_topology(self) -> TopologyLook:
+        """Look at the topology; an error about rights has the line that grants them."""
+        try:
+            return look_at_topology(self.settings, wall_clock_ms())
+        except (NotAuthorisedError, TopicForbiddenError) as error:
+            operation, kind, names = _missing_right(error)
+            if not names:
+                raise
+            kafka = self.settings.kafka
+            user = kafka.get("sasl.username")
+            principal = default_principal(self.settings.group, AclRole.CONSOLE) if user is None else f"{USER}{user}"
+            resources = [Resource(kind, PatternType.LITERAL, name) for name in names]
+            raise TransportError(
+                f"{error}\n{kafka_command(servers_of(kafka), principal, [operation], resources)}"
+            ) from None
+
     def _topology_changed(self) -> None:
-        self._tell("topology", self.topology.at_ms)
+        problem = self.topology.problem
+        self._tell("topology", (self.topology.at_ms, problem and problem.text))
 
     def _jobs_changed(self) -> None:
         self._banner()
@@ -250,3 +282,19 @@ class Console:
         if self._told.get(event) != state:
             self._told[event] = state
             self.broadcast.publish(event, str(state) if whole else "changed")
+
+
+def _missing_right(error: NotAuthorisedError | TopicForbiddenError) -> tuple[Operation, ResourceType, Sequence[str]]:
+    """Return what an error says that the Kafka user lacks; without names if it is not known."""
+    if isinstance(error, TopicForbiddenError):
+        return Operation.READ, ResourceType.TOPIC, [error.topic]
+    if error.group:
+        return Operation.DESCRIBE, ResourceType.GROUP, [error.group]
+    return Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, error.unreadable
+
+
+def _without_values(settings: Settings) -> Settings:
+    """Return settings with which no index keeps keys, header values and values on the disk; one that has them goes."""
+    index = settings.dead_letters.index.model_copy(update={"values": False})
+    letters = settings.dead_letters.model_copy(update={"index": index})
+    return settings.model_copy(update={"dead_letters": letters})

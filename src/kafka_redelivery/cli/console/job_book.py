@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.audit import Entry, trail
-from kafka_redelivery.dead_letters.documents import job_document
+from kafka_redelivery.dead_letters.jobs import job_document
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job

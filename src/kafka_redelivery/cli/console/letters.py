@@ -18,13 +18,11 @@ from kafka_redelivery.dead_letters.exporting import Exportable, exportable
 from kafka_redelivery.dead_letters.index import listing
 from kafka_redelivery.dead_letters.index.index import Index, LetterRow
 from kafka_redelivery.dead_letters.index.listing import Deaths, deaths
-from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
+from kafka_redelivery.dead_letters.index.sql import Condition, unexpired
 from kafka_redelivery.dead_letters.index.summary import Summary
-from kafka_redelivery.dead_letters.letter_places import letter_ends, letter_topic_ids
+from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, Standing
 from kafka_redelivery.dead_letters.purge import Removable, removable
-from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in
-from kafka_redelivery.dead_letters.standing import Standing
-from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_ends, letter_in, letter_topic_ids
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import TopologyError
@@ -33,7 +31,7 @@ from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
 
@@ -57,16 +55,12 @@ _RECORD_S: Final = 15.0
 """A read takes some milliseconds. This is longer than the console takes to notice that Kafka is away."""
 
 
-class NoIndexYetError(ConsumersError):
-    """The index is built for the first time, or cannot be built."""
+class NotReadYetError(ConsumersError):
+    """A page needs what has not been read yet; it is asked for again after the ``event``."""
 
-
-class StoppedError(ConsumersError):
-    """The console stops while the index is brought up to date. The next console or command goes on."""
-
-
-class KafkaAwayError(TransportError):
-    """What is asked for is in Kafka alone, which does not answer."""
+    def __init__(self, problem: str, event: str) -> None:
+        super().__init__(problem)
+        self.event = event
 
 
 class IndexState(NamedTuple):
@@ -167,11 +161,11 @@ class Letters:
             ask: asks the index.
 
         Raises:
-            NoIndexYetError: there is no index yet.
+            NotReadYetError: there is no index yet.
             ConsumersError: the index cannot be read, or the query takes too long.
         """
         if self._writer is None or not self._state:
-            raise NoIndexYetError("the index of dead letters is being built")
+            raise NotReadYetError("the index of dead letters is being built", "letters")
         mine: Future[Any] | None = None
         with self._lock:
             known = self._answers.get((self._state, question))
@@ -214,7 +208,7 @@ class Letters:
 
     def _new_reader(self) -> Index:
         if self._writer is None:
-            raise NoIndexYetError("the index of dead letters is not open")
+            raise NotReadYetError("the index of dead letters is not open", "letters")
         return self._writer.reader()
 
     def _close_readers(self) -> None:
@@ -225,7 +219,7 @@ class Letters:
     def _progress(self, done: int, total: int) -> None:
         self.reading.done, self.reading.total = done, total
         if self.stop.is_set():
-            raise StoppedError("the console stops")
+            raise ConsumersError("the console stops")
 
 
 class Listed(NamedTuple):
@@ -256,7 +250,7 @@ def answered(wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None
         return None, ""
     try:
         return ask(), ""
-    except NoIndexYetError:
+    except NotReadYetError:
         return None, ""
     except LIBRARY_ERRORS as error:
         return None, str(error)

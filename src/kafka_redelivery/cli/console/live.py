@@ -6,13 +6,14 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from starlette.responses import StreamingResponse
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
+from kafka_redelivery.topology.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ _LONGEST_PAUSE_S: Final = 10.0
 
 _QUIET_S: Final = 15.0
 """A comment is sent after this time without an event, so that proxies keep the connection."""
+
+_OWN_CONTENT: Final = frozenset({"banner", "flow"})
+"""Events that bring what is shown; the others say that it has changed."""
 
 
 class Problem(NamedTuple):
@@ -105,16 +109,16 @@ class Polled(Generic[_Value]):
             return self._answered >= mine and self.problem is None
 
     def _run(self) -> None:
-        failures = 0
+        regular = backoff = Backoff(self._every_s, _LONGEST_PAUSE_S).failed(0.0)
         while not self._stop.is_set():
             self._wake.clear()
             asked = self._asked
-            failures = 0 if self._once() else failures + 1
+            backoff = regular if self._once() else backoff.failed(monotonic_s())
             with self._served:
                 self._answered = asked
                 self._served.notify_all()
             if self._asked == asked:
-                self._pause(min(_LONGEST_PAUSE_S, self._every_s * 2 ** min(failures, 5)))
+                self._pause(backoff.pause_s)
         self._rest()
 
     def _pause(self, pause_s: float) -> None:
@@ -158,10 +162,11 @@ class Broadcast:
             return ",".join(f"{event}.{number}" for event, number in sorted(self._sent.items()))
 
     def missed(self, seen: str) -> dict[str, str]:
-        """Return the events that were sent after ``seen``, without their content."""
+        """Return the events that were sent after ``seen``, without those that bring what is shown."""
         with self._lock:
             known = {each.rpartition(".")[0]: each.rpartition(".")[2] for each in seen.split(",")}
-            return {event: "changed" for event, number in self._sent.items() if known.get(event) != str(number)}
+            later = {event for event, number in self._sent.items() if known.get(event) != str(number)}
+            return dict.fromkeys(sorted(later - _OWN_CONTENT), "changed")
 
     @property
     def streams(self) -> int:
@@ -186,21 +191,28 @@ class Broadcast:
         for each in self._streams:
             each.wake.set()
 
-    def stream(self, first: dict[str, str]) -> StreamingResponse:
-        """Return a response that sends ``first``, and then events as they come."""
+    def stream(self, seen: str, first: Callable[[], Awaitable[dict[str, str]]]) -> StreamingResponse:
+        """Return a response that sends what a page has missed, and then events as they come.
+
+        Args:
+            seen: as the page names it.
+            first: returns what is sent at first. What changes while it does is sent, too.
+        """
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._events(first), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._events(seen, first), media_type="text/event-stream", headers=headers)
 
     def _put(self, event: str, data: str) -> None:
         for each in self._streams:
             each.waiting[event] = data
             each.wake.set()
 
-    async def _events(self, first: dict[str, str]) -> AsyncIterator[str]:
-        mine = _Stream(dict(first))
-        self._streams.add(mine)
+    async def _events(self, seen: str, first: Callable[[], Awaitable[dict[str, str]]]) -> AsyncIterator[str]:
+        mine = _Stream()
+        self._streams.add(mine)  # before it asks what was missed, so that nothing is sent in between
         try:
             yield "retry: 2000\n\n"
+            found = self.missed(seen) | await first()
+            mine.waiting = found | mine.waiting
             while not self._closed:
                 mine.wake.clear()
                 waiting, mine.waiting = mine.waiting, {}
@@ -217,8 +229,8 @@ class Broadcast:
 
 
 class _Stream:
-    def __init__(self, waiting: dict[str, str]) -> None:
-        self.waiting = waiting
+    def __init__(self) -> None:
+        self.waiting: dict[str, str] = {}
         self.wake = asyncio.Event()
 
 

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from kafka_redelivery.cli.console.access import Role
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.topology.printable import printable, printable_line, printable_time
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"

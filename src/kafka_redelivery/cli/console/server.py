@@ -5,38 +5,35 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from inspect import iscoroutinefunction
-from pathlib import Path
 from types import FrameType
-from typing import Final
 from urllib.parse import quote
 
 import uvicorn
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from kafka_redelivery.cli.console.connections import Connection
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
-from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NoIndexYetError
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
 from kafka_redelivery.cli.console.pages import edit, group, jobs, letter, letters, send, session
 from kafka_redelivery.cli.console.requests import Page
-from kafka_redelivery.cli.console.tasks import JobsNotReadError
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.errors import TransportError
 
 _log = logging.getLogger(__name__)
-
-_SHOWN_AFTER: Final[Mapping[type[Exception], str]] = {NoIndexYetError: "letters", JobsNotReadError: "jobs"}
-"""The event after which a page that needs what has not been read yet is asked for again."""
 
 _GRACE_S = 5
 """How long requests may take after a signal."""
@@ -44,15 +41,11 @@ _GRACE_S = 5
 _BACKLOG = 128
 
 
-class PortTakenError(OSError):
-    """No port could be taken."""
-
-
 def listen(host: str, port: int, *, or_any: bool) -> socket.socket:
     """Return a socket that listens; on a free port if ``or_any`` and the wanted one is taken.
 
     Raises:
-        PortTakenError: it cannot listen there.
+        OSError: it cannot listen there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (port, 0) if or_any else (port,):
@@ -68,36 +61,40 @@ def listen(host: str, port: int, *, or_any: bool) -> socket.socket:
         else:
             opened.listen(_BACKLOG)
             return opened
-    raise PortTakenError(f"{host}:{port}: {problem.strerror or problem}")
+    raise OSError(f"{host}:{port}: {problem.strerror or problem}")
 
 
 def serve(
     console: Console,
     opened: socket.socket,
     hosts: Container[str] | None,
-    certificate: Path | None = None,
-    key: Path | None = None,
+    tls: ssl.SSLContext | None,
+    *,
+    proxied: bool,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then jobs that run here end after their chunk."""
-    config = uvicorn.Config(
-        application(console, hosts),
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,  # who asks is the peer, whatever a header says
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=_GRACE_S,
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if key is None else str(key),
-        limit_concurrency=1000,
-    )
-    _Server(config, console).run([opened])
+    _Server(configuration(application(console, hosts), tls, proxied=proxied), console).run([opened])
     if threading.active_count() > 1:
         # A thread waits for Kafka or asks the index, for an answer that is not needed any more. The end of the
         # interpreter would end it inside of a library, which then aborts the process. Jobs have stopped already.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(exit_codes.OK)
+
+
+def configuration(app: Guard, tls: ssl.SSLContext | None, *, proxied: bool) -> uvicorn.Config:
+    """Return how uvicorn serves an application. With ``proxied`` the connections of all users are those of a proxy."""
+    return uvicorn.Config(
+        app,
+        http=partial(Connection, tls, proxied=proxied),  # type: ignore[arg-type] # it is called, and nothing else
+        access_log=False,
+        log_config=None,
+        log_level="error",  # a warning is about a request that is none, and anyone can send a thousand of them
+        proxy_headers=False,  # who asks is the peer, whatever a header says
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
 
 
 class _Server(uvicorn.Server):
@@ -129,7 +126,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
             console.look()
             request.state.seen = console.broadcast.seen  # before the page is made
             if turns is not None:
-                found = await console.read_in_turn(turns, show, console, request)
+                async with console.turn(turns):
+                    found = await console.in_thread_of_its_own(show, console, request)
             elif iscoroutinefunction(show):
                 found = show(console, request)
             else:
@@ -165,6 +163,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/topology/refresh", group.refresh, "POST"),
         page("/pauses", group.pause, "POST"),
         page("/pauses/resume", group.resume, "POST"),
+        page("/outages", group.open_outage, "POST"),
+        page("/outages/close", group.close_outage, "POST"),
         page("/failures", letters.show_failures),
         page("/letters", letters.show),
         page("/search", letters.find),
@@ -193,11 +193,18 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     ]
     handlers: dict[type[Exception] | int, Callable[[Request, Exception], Awaitable[Response]]] = {
         HTTPException: _http_error(console),
+        ClientDisconnect: _gone,
         **dict.fromkeys(LIBRARY_ERRORS, _library_error(console)),
         Exception: _any_error(console),
     }
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     return Guard(inner, console.authentication, hosts)
+
+
+async def _gone(request: Request, _: Exception) -> Response:
+    """Note that a client went away before it had sent its form. No one gets the response."""
+    _log.debug("%s %s: the client went away", request.method, request.url.path)
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 def _http_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -222,10 +229,10 @@ def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable
     """
 
     async def respond(request: Request, error: Exception) -> Response:
-        later = isinstance(error, NoIndexYetError | TransportError)
+        later = isinstance(error, NotReadYetError | TransportError)
         status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus.CONFLICT
         title = "Not possible now" if later else "Not possible"
-        event = _SHOWN_AFTER.get(type(error)) if request.method == "GET" else None
+        event = error.event if isinstance(error, NotReadYetError) and request.method == "GET" else None
         again = {"again": _address(request), "event": event} if event else {}
         return await console.in_thread(
             console.page, request, "error.html", status, title=title, message=str(error), **again

@@ -18,14 +18,14 @@ from typing import Final
 
 from kafka_redelivery.cli.console.access import User
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import Preview, author
+from kafka_redelivery.dead_letters.creation import Agreed, Preview, create_job
 from kafka_redelivery.dead_letters.index.index import Index
-from kafka_redelivery.dead_letters.jobs import Agreed, OpenJob, create_job
+from kafka_redelivery.dead_letters.jobs import OpenJob
+from kafka_redelivery.dead_letters.ledger import author
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
-from kafka_redelivery.transport.errors import TransportError
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +34,6 @@ _ANSWER_S: Final = 900.0
 """How long a task waits for an answer."""
 
 _STOP_S: Final = 30.0
-
-
-class JobsNotReadError(TransportError):
-    """A job is not known, and the topics of the jobs have not been read to their end since."""
 
 
 class Phase(StrEnum):

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_redelivery.topology.cluster.acls import AclRole
-from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
+from kafka_redelivery.topology.cluster.kafka_rights import (
+    USER,
+    Operation,
+    PatternType,
+    Resource,
+    ResourceType,
+    Right,
+    kafka_command,
+)
 
-USER = "User:"
-"""How Kafka writes the type of a principal that is a user."""
-
-_FLAGS = {
-    ResourceType.TOPIC: "--topic",
-    ResourceType.GROUP: "--group",
-    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
-}
 _STRIMZI_PATTERNS = {PatternType.LITERAL: "literal", PatternType.PREFIXED: "prefix"}
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,6 @@ class AclUser:
         return self.principal.removeprefix(USER)
 
 
-def default_principal(group: str, role: AclRole) -> str:
-    """Return the group and the role as a principal that is a valid name in Kubernetes, too."""
-    return USER + _NOT_IN_NAMES.sub("-", f"{group}-{role}".lower()).strip(".-")
-
-
 def kafka_commands(users: Sequence[AclUser], servers: str) -> Iterator[str]:
     """Yield the lines of a shell script that grants the rights."""
     for user in users:
@@ -51,13 +43,8 @@ def kafka_commands(users: Sequence[AclUser], servers: str) -> Iterator[str]:
         for resource, allowed in _operations(user.rights).items():
             together[resource.type, resource.pattern, tuple(allowed)].append(resource.name)
         for (resource_type, pattern, operations), names in together.items():
-            words = ["kafka-acls.sh", "--bootstrap-server", servers, "--command-config", "admin.properties"]
-            words += ["--add", "--allow-principal", user.principal]
-            for operation in operations:
-                words += ["--operation", str(operation)]
-            for name in names:
-                words += [_FLAGS[resource_type], name]
-            yield shlex.join([*words, "--resource-pattern-type", str(pattern)])
+            resources = [Resource(resource_type, pattern, name) for name in names]
+            yield kafka_command(servers, user.principal, operations, resources)
 
 
 def strimzi_users(users: Sequence[AclUser], kafka: Mapping[str, object]) -> list[dict[str, Any]]:

@@ -33,6 +33,11 @@ def process_lines(seen: AppliedPauses) -> Iterator[str]:
 
 def pausing_document(seen: AppliedPauses) -> dict[str, Any]:
     """Return the same as a JSON document."""
+    return pauses_document(seen) | processes_document(seen)
+
+
+def pauses_document(seen: AppliedPauses) -> dict[str, Any]:
+    """Return the pauses as a JSON document."""
     return {
         "pauses": [
             {
@@ -43,6 +48,12 @@ def pausing_document(seen: AppliedPauses) -> dict[str, Any]:
             }
             for each in seen.pauses
         ],
+    }
+
+
+def processes_document(seen: AppliedPauses) -> dict[str, Any]:
+    """Return which processes obey as a JSON document."""
+    return {
         "controlOffset": seen.end,
         "members": seen.members,
         "processes": [

@@ -17,10 +17,11 @@ from kafka_redelivery.topology.cluster.changes import (
     ForgetTopic,
     GrowTopic,
     MoveToLogStart,
+    topic_rows,
+    whole,
 )
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
-from kafka_redelivery.topology.cluster.rows import topic_rows, whole
 from kafka_redelivery.topology.faults import Severity, TopologyFault
 
 _STYLES = {"+": "green", "~": "yellow", "=": "dim", "!": "magenta"}

@@ -11,7 +11,7 @@ from kafka_redelivery.consumers.clock import boottime_s, wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.sweep_clock import SweepClock
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason, SweepCursor
 from kafka_redelivery.consumers.dead_letters.sweeper import Sweeper, SweeperDependencies
-from kafka_redelivery.consumers.errors import SweepError
+from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.consumers.process.background import background_thread
 from kafka_redelivery.consumers.process.clients import Instance, open_reader, open_writer
 from kafka_redelivery.consumers.telemetry.observers import NoOpSweeperObserver, SweeperObserver
@@ -19,11 +19,10 @@ from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan, 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
 from kafka_redelivery.transport.admin.group_members import GroupMembers
-from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets, RecordDeleter
 from kafka_redelivery.transport.client_config import IDLE_FETCH, SMALL_PREFETCH, Config, consumer_config
-from kafka_redelivery.transport.clients.assigned_reader import LoneReader
 from kafka_redelivery.transport.clients.outage import Report
+from kafka_redelivery.transport.clients.reader import LoneReader
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
 
@@ -119,13 +118,13 @@ def sweep_once(
             machine's clock.
 
     Raises:
-        SweepError: schedulers of the group sweep already, or the topics cannot be read.
+        ConsumersError: schedulers of the group sweep already, or the topics cannot be read.
         TransportError: Kafka does not answer or denies access.
     """
     plan = sweep_plan(settings)
     group = sweeper_group(settings.group)
-    if not dry_run and (members := GroupMembers(settings.kafka).count(group)):
-        raise SweepError(
+    if not dry_run and (members := GroupMembers(settings.kafka, every_protocol=True).count(group)):
+        raise ConsumersError(
             f"schedulers sweep these topics already (members of group {group}: {members}); let them do it, or stop "
             "them and wait until their sessions end; --dry-run works meanwhile"
         )
@@ -140,7 +139,7 @@ def sweep_once(
         sweeper = Sweeper(plan, dependencies, _BATCH)
         cursors = sweeper.sweep_once(ended, progress)
     except ReaderError as error:
-        raise SweepError(str(error)) from error
+        raise ConsumersError(str(error)) from error
 
     def topic_result(name: str) -> TopicResult:
         if name in sweeper.forbidden:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from kafka_redelivery.topology.wire.expiry import Fate, fate_of, has_expired
+from kafka_redelivery.topology.wire.headers import Fate, fate_of, has_expired
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message
 

@@ -25,13 +25,13 @@ from kafka_redelivery.topology.wire.headers import expired_dead_letter_headers
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.broker_time import BrokerTime, BrokerTimeUnavailableError
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.identities import topic_ids
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import RecordDeleter
+from kafka_redelivery.transport.admin.topics import topic_ids
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.clients.outage import RETRY_TIMEOUT_S
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.errors import (
-    MissingOffsetError,
+    PositionDeletedError,
     ReaderError,
     TopicForbiddenError,
     WriteAbortedError,
@@ -408,7 +408,7 @@ class Sweeper:
         """Fetch records, move those that have expired, remove them, and report."""
         try:
             messages = self._reader.fetch(self._batch, self._wait_s())
-        except MissingOffsetError:
+        except PositionDeletedError:
             _log.info("another program removed dead letters, reading from the new start")
             self._resume(self._cursors)
             return

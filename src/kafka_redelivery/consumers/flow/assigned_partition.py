@@ -65,11 +65,14 @@ def lineage_of(assigned: AssignedPartition, message: Message) -> Lineage:
     return lineage if in_place is None else lineage.delivered(in_place.deliveries)
 
 
-def initial_lineage(message: Message, headers: Headers, route: Route) -> Lineage:
-    """Return the lineage of a record at its first delivery."""
-    origin = message.topic(), message.partition(), message.offset(), message.timestamp()[1]
-    lineage = Lineage(*origin, 0, read_expiration(headers), read_persistent(headers)) if headers else Lineage(*origin)
-    return route.with_expiration(lineage)
+def initial_lineage(message: Message, headers: Headers, route: Route, deliveries: int = 0) -> Lineage:
+    """Return the lineage of a record before its first delivery, or after ``deliveries``."""
+    topic, number, offset, sent_ms = message.topic(), message.partition(), message.offset(), message.timestamp()[1]
+    lineage = Lineage(topic, number, offset, sent_ms, deliveries)
+    if headers:
+        expiration_ms, persistent = read_expiration(headers), read_persistent(headers)
+        lineage = Lineage(topic, number, offset, sent_ms, deliveries, expiration_ms, persistent)
+    return route.with_expiration(lineage) if route.sets_expiration else lineage
 
 
 def damaged_lineage(message: Message, headers: Headers, route: Route) -> Lineage:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Set as AbstractSet
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
-from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
-from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
-from kafka_redelivery.consumers.flow.lost_position import LostPosition
-from kafka_redelivery.consumers.flow.unread_labels import unread_labels
+from kafka_redelivery.consumers.flow.lane import by_partition
+from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.stops import LostPosition, Stops
 from kafka_redelivery.consumers.routes import Route
-from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import HaltLabel, ProcessObserver, WorkerState
+from kafka_redelivery.consumers.telemetry.observers import WorkerState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
 _IDLE_S = 1.0
@@ -31,10 +29,8 @@ class Assignment:
         routes: Sequence[Route],
         reader: Reader,
         first_offsets: FirstOffsets,
-        *,
-        author: int | None = None,
-        max_in_place: int = 0,
-        refused: HaltedPartitions | None = None,
+        stops: Stops,
+        lanes: Mapping[str, Lanes],
     ) -> None:
         """Start without partitions.
 
@@ -42,18 +38,11 @@ class Assignment:
             routes: one per source topic.
             reader: returns committed offsets.
             first_offsets: chooses where a partition without a committed offset starts.
-            author: the number of this process if it persists deliveries before it makes them; see :class:`Progress`.
-            max_in_place: how many records of a partition may wait in place.
-            refused: partitions that are not fetched because Kafka refuses a record.
+            stops: the partitions that stand still.
+            lanes: by source topic; they get a lane for each partition, as long as it is owned.
         """
-        self.refused = HaltedPartitions() if refused is None else refused
-        """Partitions that are not fetched at present because Kafka refuses a record of them."""
-
-        self.held = HeldPartitions()
-        """Partitions that wait for something that their next record needs."""
-
-        self._author = author
-        self._max_in_place = max_in_place
+        self.stops = stops
+        self._lanes = lanes
         self._routes = {route.source: (route, False) for route in routes}
         self._routes |= {route.ready: (route, True) for route in routes}
         self._first_offsets = first_offsets
@@ -65,12 +54,6 @@ class Assignment:
         self._source_numbers: frozenset[int] | None = None
         """Those of the owned partitions; ``None`` after a change."""
 
-        self._lost: dict[Partition, str] = {}
-        """Partitions without a position to read from, and the label of the cause; see :class:`LostPosition`."""
-
-        self._opened_lost: list[LostPosition] = []
-        """What :meth:`take_lost` has not returned yet."""
-
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
         """Partitions that must be fetched again from this offset: the commit metadata has no room for it yet."""
@@ -81,15 +64,15 @@ class Assignment:
         return list(self._routes)
 
     @property
-    def halted(self) -> frozenset[Partition]:
-        """Partitions that are not fetched at present, to protect their records."""
-        return self.refused.paused | self._lost.keys()
-
-    @property
     def starting(self) -> set[Partition]:
         """Partitions that are not fetched before their start offset is committed."""
         self._starting = [each for each in self._starting if each.starting and not each.closed]
         return {each.partition for each in self._starting}
+
+    @property
+    def partitions(self) -> AbstractSet[Partition]:
+        """The owned partitions."""
+        return self._owned.keys()
 
     def all(self) -> list[AssignedPartition]:
         """Return every owned partition."""
@@ -111,15 +94,14 @@ class Assignment:
         forbidden = self._reader.forbidden
         return [each for each in self._owned.values() if each.dirty and each.partition.topic not in forbidden]
 
-    def commit_due(self) -> bool:
-        """Whether a partition has progress that has to be committed now, even if no outcome has to be written."""
-        return any(assigned.commit_at_s <= monotonic_s() for assigned in self.dirty())
+    def commit_due(self, *, only_starts: bool = False) -> bool:
+        """Whether a partition has progress that has to be committed now, even if no outcome has to be written.
 
-    @property
-    def start_due(self) -> bool:
-        """Whether a partition waits for the commit of its start offset, which may be committed."""
-        forbidden = self._reader.forbidden
-        return any(partition.topic not in forbidden for partition in self.starting)
+        Args:
+            only_starts: leave out all but those that wait for the commit of their start offset.
+        """
+        now_s = monotonic_s()
+        return any(each.starting or (each.commit_at_s <= now_s and not only_starts) for each in self.dirty())
 
     def reach_ends(self, ends: Mapping[Partition, int]) -> None:
         """Pass the offsets without records at the end of partitions, such as the marker of a transaction.
@@ -132,7 +114,7 @@ class Assignment:
         """
         for partition, end in ends.items():
             assigned = self._owned.get(partition)
-            if assigned is None or partition in self.halted:
+            if assigned is None or partition in self.stops.unread:
                 continue
             if assigned.progress.reach_end(end) and not assigned.dirty:
                 assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
@@ -143,17 +125,11 @@ class Assignment:
         Those that do not exist are left out.
         """
         partitions = list(partitions)
-        committed = self._first_offsets.positions(partitions, owned)
-        opened = [
-            self._open(partition, committed[partition])
-            if partition in committed
-            else self._halt(LostPosition.forbidden(partition))
-            for partition in partitions
-            if partition not in self._first_offsets.gone
-        ]
+        positions = self._first_offsets.positions(partitions, owned)
+        opened = [self._open(each, positions) for each in partitions if each not in self._first_offsets.gone]
         for assigned in opened:
-            assigned.mark = self._first_offsets.mark_of(assigned.partition)
-        self._owned |= {assigned.partition: assigned for assigned in opened}
+            self._owned[assigned.partition] = assigned
+            self._lanes[assigned.route.source].open(assigned)
         self._source_numbers = None
         return opened
 
@@ -161,30 +137,28 @@ class Assignment:
         """Open every owned partition again at its committed offset, except for those in ``leaving``."""
         partitions = [partition for partition in self._owned if partition not in leaving]
         for assigned in self._owned.values():
-            assigned.closed = True
+            self._end(assigned)
         self._owned = {}
         return self.open(partitions, partitions)
 
     def save_positions(self) -> list[Partition]:
         """Save the committed positions of all partitions, because this process stops; return the partitions."""
-        self._first_offsets.save(self._owned.keys() - self._lost.keys())
+        self._first_offsets.save(self._owned.keys() - self.stops.lost)
         return list(self._owned)
 
     def close(self, partition: Partition) -> None:
         """Remove a partition."""
         assigned = self._owned.pop(partition, None)
         if assigned is not None:
-            assigned.closed = True
+            self._end(assigned)
             self._source_numbers = None
-        self._lost.pop(partition, None)
-        self._first_offsets.forget(partition)
-        self.refused.forget(partition)
-        self.held.forget(partition)
+        self._first_offsets.close(partition)
+        self.stops.drop(partition)
         self.deferred.pop(partition, None)
 
-    def halt_lost(self, partition: Partition, cause: str) -> None:
-        """Stop fetching a partition whose next offset does not exist, until it is closed."""
-        self._lost[partition] = cause
+    def _end(self, assigned: AssignedPartition) -> None:
+        assigned.closed = True
+        self._lanes[assigned.route.source].close(assigned)
 
     def to_restart(self) -> list[Partition]:
         """Return the partitions to open again; see :meth:`FirstOffsets.to_restart`. Does not wait."""
@@ -192,34 +166,28 @@ class Assignment:
             return []
         return self._first_offsets.changed(self._routes.keys(), self._owned)
 
-    def present(self, committed: Mapping[Partition, Checkpoint | None]) -> Mapping[Partition, Checkpoint | None]:
-        """See :meth:`FirstOffsets.present`."""
-        return self._first_offsets.present(committed)
+    def lose(self, error: PositionDeletedError) -> None:
+        """Halt the partition whose next offset does not exist, if this worker reads its topic."""
+        self.stops.lose_read(error, self._owned)
 
-    def take_lost(self) -> list[LostPosition]:
-        """Return why partitions were halted when they were opened, each once."""
-        lost, self._opened_lost = self._opened_lost, []
-        return lost
+    def moved(self) -> list[Partition]:
+        """Return the halted partitions to open again, mostly because their committed offset was moved."""
+        return self.stops.moved(
+            self._first_offsets.committed_now,
+            lambda: [each for each, assigned in self._owned.items() if assigned.progress.outstanding],
+            lambda: self._first_offsets.control_problem() is None,
+        )
 
-    @property
-    def control_read(self) -> bool:
-        """Whether the control topic was read since the last partitions were assigned."""
-        return self._first_offsets.control_problem() is None
-
-    def report(self, observer: ProcessObserver, health: Health) -> None:
-        """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
+    def report(self) -> None:
+        """Report the partitions that stand still, and to the control topic which have their first committed offset."""
         self._first_offsets.note_first_offsets(
             {each.partition: each.committed.offset for each in self._owned.values() if each.committed is not None}
         )
         if monotonic_s() >= self._keep_at_s:
             self._keep_at_s = monotonic_s() + KEEP_EVERY_S
             for assigned in self._owned.values():
-                assigned.dirty = assigned.dirty or assigned.partition not in self._lost
-        lost = Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
-        read = self._owned.keys() - self._lost.keys()
-        others = lost + self.held.labels() + unread_labels(self._reader, read, health)
-        self.refused.report(observer, health, others)
-        health.note("held", self.held.problem())
+                assigned.dirty = assigned.dirty or assigned.partition not in self.stops.lost
+        self.stops.report(self._reader, self._owned.keys())
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""
@@ -231,18 +199,10 @@ class Assignment:
 
     def accept(self, messages: Sequence[Message]) -> Iterator[tuple[AssignedPartition, list[Message]]]:
         """Yield the fetched records that have to be handled, by partition, in the order of their offsets."""
-        if not messages:
-            return
-        kind, end = type(messages[0]), 0  # its methods are looked up once: this runs for every record
-        by_partition: dict[tuple[str, int], list[Message]] = {}
-        for key, run in groupby(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True)):
-            first, end = end, end + len(list(run))
-            by_partition.setdefault(key, []).extend(messages[first:end])
-        halted = self.halted
-        for (topic, number), records in by_partition.items():
-            partition = Partition(topic, number)
+        unread = self.stops.unread
+        for partition, records in by_partition(messages).items():
             assigned = self._owned.get(partition)
-            if assigned is None or partition in halted:
+            if assigned is None or partition in unread:
                 continue
             yield assigned, self._unfinished(assigned, records)
 
@@ -268,35 +228,22 @@ class Assignment:
                 unfinished.append(record)
         return unfinished
 
-    def _halt(self, lost: LostPosition, start: int = 0) -> AssignedPartition:
-        """Open a partition that is not read. ``start``: where it would be."""
-        self._lost[lost.partition] = lost.label
-        self._opened_lost.append(lost)
-        return AssignedPartition(lost.partition, *self._routes[lost.partition.topic], Progress(start))
-
-    def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
+    def _open(self, partition: Partition, positions: Mapping[Partition, Checkpoint | None]) -> AssignedPartition:
         route, redelivered = self._routes[partition.topic]
-        if committed is not None:
-            self._first_offsets.committed(partition)
-            progress = self._first_offsets.restore(partition, committed, self._author)
-            if isinstance(progress, LostPosition):
-                return self._halt(progress, committed.offset)
-            progress.max_waiting = self._max_in_place
-            if partition in self._first_offsets.restored:  # nothing is committed yet
-                return AssignedPartition(partition, route, redelivered, progress, dirty=True)
-            return AssignedPartition(partition, route, redelivered, progress, committed)
-        if partition in self._first_offsets.unknown:
-            return self._halt(LostPosition.control(partition, self._first_offsets.unknown[partition]))
-        expired = self._first_offsets.expired(partition, internal=redelivered)
-        if expired is not None:
-            start, records = expired
-            return self._halt(LostPosition.expired(partition, records, "handled"), start)
-        start, starting = (
-            (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
+        lanes = self._lanes[route.source]
+        start = self._first_offsets.start(
+            partition, positions, internal=redelivered, repeated="handled", author=lanes.author
         )
-        progress = self._first_offsets.new_progress(partition, start, self._author)
-        progress.max_waiting = self._max_in_place
-        assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=starting)
-        if assigned.starting:
+        mark = self._first_offsets.mark_of(partition)
+        if isinstance(start.found, LostPosition):
+            self.stops.lose(start.found)
+            return AssignedPartition(partition, route, redelivered, Progress(start.offset), mark=mark)
+        start.found.max_waiting = lanes.max_in_place
+        saved = partition in self._first_offsets.restored  # nothing is committed yet
+        committed = None if saved else positions[partition]
+        assigned = AssignedPartition(
+            partition, route, redelivered, start.found, committed, committed is None, mark, starting=start.waits
+        )
+        if start.waits:
             self._starting.append(assigned)
         return assigned

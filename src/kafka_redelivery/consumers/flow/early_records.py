@@ -47,7 +47,7 @@ class EarlyRecords:
         """
         self._ordering = Ordering.PARTITION if in_order else ordering
         self._clock = clock
-        self._held: dict[Lane, dict[Hashable, deque[_Held]]] = {}
+        self.held: dict[Lane, dict[Hashable, deque[_Held]]] = {}
         """The held records of each lane. Those that keep their order are in one queue."""
 
         self._by_due: list[tuple[float, int, Lane, Hashable]] = []
@@ -58,9 +58,6 @@ class EarlyRecords:
 
         self._sequence = count()
 
-    def __bool__(self) -> bool:
-        return bool(self._held)
-
     def hold(self, lane: Lane, messages: list[Message]) -> list[Message]:
         """Hold those fetched records of a ready topic that are early, and return the others.
 
@@ -68,9 +65,9 @@ class EarlyRecords:
         a record with a timestamp in the past need not be read.
         """
         now_ms = self._clock()
-        if lane not in self._held and all(message.timestamp()[1] <= now_ms for message in messages):
+        if lane not in self.held and all(message.timestamp()[1] <= now_ms for message in messages):
             return messages
-        queues = self._held.setdefault(lane, {})
+        queues = self.held.setdefault(lane, {})
         until_s = monotonic_s() + MAX_HOLD_S
         others = []
         for message in messages:
@@ -85,7 +82,7 @@ class EarlyRecords:
             else:
                 others.append(message)
         if not queues:
-            del self._held[lane]
+            del self.held[lane]
         return others
 
     def take_due(self) -> Iterator[tuple[Lane, list[Message]]]:
@@ -98,18 +95,16 @@ class EarlyRecords:
                     yield lane, self._take(lane, order, now_ms, now_s)
 
     def due_in_s(self, max_s: float) -> float:
-        """Return the seconds until a held record is due, but at most ``max_s``."""
-        if not self._held:
-            return max_s
+        """Return the seconds until a held record is due, but at most ``max_s``. There must be one."""
         due_s, limit_s = (self._by_due[0][0] - self._clock()) / 1000, self._by_limit[0][0] - monotonic_s()
         return min(max_s, max(0.0, min(due_s, limit_s)))
 
     def remove(self, lane: Lane) -> list[Message]:
         """Remove and return the held records of a lane that is closed."""
-        return [held.message for queue in self._held.pop(lane, {}).values() for held in queue]
+        return [held.message for queue in self.held.pop(lane, {}).values() for held in queue]
 
     def _take(self, lane: Lane, order: Hashable, now_ms: int, now_s: float) -> list[Message]:
-        queues = self._held[lane]
+        queues = self.held[lane]
         queue = queues[order]
         due = []
         while queue and (queue[0].due_ms <= now_ms or queue[0].until_s <= now_s):
@@ -119,7 +114,7 @@ class EarlyRecords:
         else:
             del queues[order]
             if not queues:
-                del self._held[lane]
+                del self.held[lane]
         return due
 
     def _push(self, lane: Lane, order: Hashable, held: _Held) -> None:
@@ -128,7 +123,7 @@ class EarlyRecords:
 
     def _is_first(self, _: float, number: int, lane: Lane, order: Hashable) -> bool:
         """Whether an entry of a heap is that of the first record of its queue. Otherwise it is out of date."""
-        queue = self._held.get(lane, {}).get(order)
+        queue = self.held.get(lane, {}).get(order)
         return queue is not None and queue[0].number == number
 
     def _order(self, message: Message) -> Hashable:

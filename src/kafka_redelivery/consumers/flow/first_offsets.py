@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.flow.control import Control, NoControl, NoTopics, Topics
-from kafka_redelivery.consumers.flow.lost_position import LostPosition
+from kafka_redelivery.consumers.flow.stops import LostPosition
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
@@ -20,6 +21,17 @@ _log = logging.getLogger(__name__)
 KEEP_EVERY_S = 6 * 3600.0
 """How often the offset of an idle partition is committed again. Kafka deletes the offsets of a group without members
 that are older than ``offsets.retention.minutes`` (7 days by default)."""
+
+
+class Start(NamedTuple):
+    """Where a partition is read from."""
+
+    offset: int
+    found: Progress | LostPosition
+    """Its progress, or why it is not read."""
+
+    waits: bool = False
+    """Whether no record may be fetched before this offset is committed; see :meth:`FirstOffsets.source`."""
 
 
 class FirstOffsets:
@@ -194,11 +206,11 @@ class FirstOffsets:
         known = self._void.get(partition) == position
         return unnamed or known or is_void(position.metadata, self.mark_of(partition))
 
-    def present(self, found: Mapping[Partition, Checkpoint | None]) -> dict[Partition, Checkpoint | None]:
-        """Return committed offsets without those of older topics."""
+    def committed_now(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
+        """Return what :meth:`Reader.committed_now` returns, without the offsets of older topics."""
         return {
             partition: None if committed is None or self._is_older(partition, committed) else committed
-            for partition, committed in found.items()
+            for partition, committed in self._reader.committed_now(partitions).items()
         }
 
     def _note_created_again(
@@ -270,7 +282,7 @@ class FirstOffsets:
     def to_restart(self, now: Mapping[str, FoundTopic], owned: Iterable[Partition]) -> list[Partition]:
         """Return the partitions whose topics were created again since they were opened, and those that were missing.
 
-        A new topic counts with the second answer in a row that names it. Forget partitions before you open them again.
+        A new topic counts with the second answer in a row that names it. Close partitions before you open them again.
 
         Args:
             now: the topics that exist.
@@ -284,12 +296,45 @@ class FirstOffsets:
         self._restarting |= again
         return [*again] + [each for each in self.gone if each.topic in now and self._exists(each, now)]
 
-    def forget(self, partition: Partition) -> None:
+    def close(self, partition: Partition) -> None:
         """Drop what is known of a partition that this process gives up, but for where its first commit was to be."""
         self._marks.pop(partition, None)
         self._void.pop(partition, None)
         self._warned.discard(partition)
         self.gone.discard(partition)
+
+    def start(
+        self,
+        partition: Partition,
+        positions: Mapping[Partition, Checkpoint | None],
+        *,
+        internal: bool,
+        repeated: str,
+        author: int | None = None,
+    ) -> Start:
+        """Return where a partition is read from, or why it is not.
+
+        Args:
+            partition: the partition.
+            positions: what :meth:`positions` has returned.
+            internal: whether it belongs to a tier or ready topic.
+            repeated: what would be done again with its records if its offset has expired, as a participle.
+            author: see :class:`Progress`.
+        """
+        if partition not in positions:
+            return Start(0, LostPosition.forbidden(partition))
+        committed = positions[partition]
+        if committed is not None:
+            self._ends.pop(partition, None)
+            return Start(committed.offset, self.restore(partition, committed, author))
+        if partition in self.unknown:
+            return Start(0, LostPosition.control(partition, self.unknown[partition]))
+        expired = self.expired(partition, internal=internal)
+        if expired is not None:
+            first, records = expired
+            return Start(first, LostPosition.expired(partition, records, repeated))
+        offset, waits = (self.internal(partition), False) if internal else self.source(partition)
+        return Start(offset, self.new_progress(partition, offset, author), waits)
 
     def new_progress(self, partition: Partition, start: int, author: int | None = None) -> Progress:
         """Return the progress of a partition that has none, from its first offset on."""
@@ -306,7 +351,7 @@ class FirstOffsets:
         """Save the committed positions of partitions that this process gives up because it stops."""
         if not self._control.state.exists:
             return
-        found = self.present(self._reader.committed_now(partitions))
+        found = self.committed_now(partitions)
         self._control.save({partition: committed for partition, committed in found.items() if committed is not None})
 
     @property
@@ -367,10 +412,6 @@ class FirstOffsets:
             return None
         low, high = self._reader.bounds(partition)
         return (low, high - low) if low < high else None
-
-    def committed(self, partition: Partition) -> None:
-        """Drop what is known of a partition that has a committed offset."""
-        self._ends.pop(partition, None)
 
     def note_first_offsets(self, committed: Mapping[Partition, int]) -> None:
         """Note in the control topic which partitions have their first committed offset, so that its loss is noticed.

@@ -30,6 +30,9 @@ class KeyedLane(Lane):
     contains many keys.
     """
 
+    one_per_key: bool = False
+    """Whether a work item has at most one record of a key: each of its records may have to block those of its key."""
+
     _set_aside: dict[bytes | None, deque[Message] | None] = field(default_factory=dict)
     """Records set aside, by key. Each key that is in flight, free or waiting has an entry; ``None`` = no records."""
 
@@ -81,7 +84,9 @@ class KeyedLane(Lane):
         """Remove the next records; empty if the keys of all of them are in flight or waiting. See :class:`Lane`."""
         waits = self.assigned.progress.waiting
         taken = self._take_due(waits, now_ms) if waits else []
-        if not taken and not (waits and self._at_limit(waits)):
+        if not taken and not ((waits or self.assigned.route.blocking) and self._at_limit(waits)):
+            if self.one_per_key:
+                max_records = min(max_records, max(1, MAX_IN_PLACE - len(waits) - self._keys_in_flight))
             item_keys: set[bytes | None] = set()
             self._take_free(taken, item_keys, max_records, waits)
             self._take_queued(taken, item_keys, max_records, waits)
@@ -93,7 +98,12 @@ class KeyedLane(Lane):
 
         False while no waiting record has been fetched yet: those that a predecessor left have to be fetched first.
         """
-        return len(waits) + self.in_flight >= MAX_IN_PLACE and bool(self._waiting_keys or self.in_flight)
+        in_flight = self._keys_in_flight if self.one_per_key else self.in_flight
+        return len(waits) + in_flight >= MAX_IN_PLACE and bool(self._waiting_keys or self.in_flight)
+
+    @property
+    def _keys_in_flight(self) -> int:
+        return len(self._set_aside) - len(self._free) - len(self._waiting_keys)
 
     def _take_due(self, waits: Mapping[int, WaitingRecord], now_ms: int) -> list[Message]:
         """Take one record that waits in place and is due. Move the free keys whose record is not due to the heap."""
@@ -118,7 +128,8 @@ class KeyedLane(Lane):
             key = self._free.popleft()
             item_keys.add(key)
             records = self._set_aside[key] or deque()
-            while records and len(taken) < max_records and not (waits and records[0].offset() in waits):
+            end = len(taken) + 1 if self.one_per_key else max_records
+            while records and len(taken) < end and not (waits and records[0].offset() in waits):
                 taken.append(records.popleft())
 
     def _take_queued(
@@ -130,7 +141,7 @@ class KeyedLane(Lane):
             key = message.key()
             if waits and message.offset() in waits:
                 self._add_waiting(message, key, waits)
-            elif key in item_keys and not set_aside[key]:
+            elif key in item_keys and not set_aside[key] and not self.one_per_key:
                 taken.append(message)
             elif key in set_aside:
                 records = set_aside[key]

@@ -10,13 +10,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.transport.clients.message_headers import sizes_of_headers
-from kafka_redelivery.transport.protocols import Message
+from kafka_redelivery.transport.protocols import Message, Partition
 
 _MAX_OUTDATED = 100
+
+
+def by_partition(messages: Sequence[Message]) -> dict[Partition, list[Message]]:
+    """Return fetched records by partition, in the order of their offsets."""
+    if not messages:
+        return {}
+    kind, end = type(messages[0]), 0  # its methods are looked up once: this runs for every record
+    found: dict[Partition, list[Message]] = {}
+    for key, run in groupby(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True)):
+        first, end = end, end + len(list(run))
+        found.setdefault(Partition(*key), []).extend(messages[first:end])
+    return found
 
 
 def size_of(messages: Sequence[Message]) -> int:
@@ -67,6 +80,8 @@ class Lane:
     """Number of records that wait for a slot, without :attr:`unpersisted`."""
 
     buffered: Buffered = field(default_factory=Buffered)
+    buffered_in_all: Buffered = field(default_factory=Buffered)
+    """The sum of all lanes of source topics, or of ready topics. Each of these lanes adds to it."""
 
     _header_bytes: dict[int, int] = field(default_factory=dict)
     """The size of the headers of each buffered record that has some, by offset.
@@ -75,7 +90,7 @@ class Lane:
     """
 
     unpersisted: deque[Message] = field(default_factory=deque)
-    """Records behind all others whose delivery no commit has persisted yet. They must not be handed out."""
+    """Records behind all others whose delivery no commit has persisted yet. Only :class:`NotedLanes` has any."""
 
     enqueued: bool = False
     """Whether the lane is in one of the queues of :class:`Lanes`."""
@@ -102,10 +117,10 @@ class Lane:
         """Number of waiting records that are behind a record that waits in place, while others are not."""
         return 0
 
-    def buffer(self, messages: Sequence[Message]) -> int:
-        """Count records as buffered, and return their bytes."""
+    def buffer(self, messages: Sequence[Message]) -> None:
+        """Count records as buffered."""
         if not messages:
-            return 0
+            return
         header_sizes = sizes_of_headers(messages)
         size, header_bytes = _payload_of(messages), sum(header_sizes)
         if header_bytes:
@@ -113,7 +128,7 @@ class Lane:
             self._header_bytes |= {message.offset(): each for message, each in measured if each}
             size += header_bytes
         self.buffered.count(len(messages), size)
-        return size
+        self.buffered_in_all.count(len(messages), size)
 
     def unbuffer(self, messages: Sequence[Message]) -> int:
         """Stop counting records that :meth:`buffer` counted, and return their bytes."""
@@ -124,6 +139,7 @@ class Lane:
             take = self._header_bytes.pop
             size += sum([take(message.offset(), 0) for message in messages])
         self.buffered.count(-len(messages), -size)
+        self.buffered_in_all.count(-len(messages), -size)
         return size
 
     def add(self, messages: Sequence[Message]) -> None:

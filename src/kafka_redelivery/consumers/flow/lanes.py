@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 
-from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
-from kafka_redelivery.consumers.clock_watch import ClockWatch
+from kafka_redelivery.consumers.clock import Clock, ClockWatch, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.batch_filling import BatchFilling
 from kafka_redelivery.consumers.flow.early_records import EarlyRecords
 from kafka_redelivery.consumers.flow.keyed_lane import KeyedLane
 from kafka_redelivery.consumers.flow.lane import Buffered, Lane
@@ -37,18 +37,27 @@ _SMOOTHING = 0.2
 
 
 class Lanes:
-    """All buffered records, and the lanes that may start a work item. Only the polling thread uses it.
+    """All buffered records of one handler, and the lanes that may start a work item. Only the polling thread uses it.
 
     Each partition has one lane. With ordering by partition, a lane has one work item in flight at a time. With
     ordering by key, it has any number of work items that have no key in common. Unordered, it has any number.
+
+    For a batch handler a work item is a batch: it starts when its lane has enough records, or after a wait. A batch is
+    of one lane, so it keeps the order of its partition, and its partition leaves the worker with the whole batch. After
+    a call that decided about no record, its records are in work items that are no batches.
     """
+
+    author: int | None = None
+    """The number of this process if it persists deliveries before it makes them; see :class:`Progress`."""
 
     def __init__(
         self,
         ordering: Ordering,
         slots: int,
         *,
-        persist_deliveries: bool = False,
+        in_order: bool = False,
+        max_in_place: int = 0,
+        filling: BatchFilling | None = None,
         clock: Clock = wall_clock_ms,
         monotonic_s: Callable[[], float] = monotonic_s,
     ) -> None:
@@ -57,13 +66,15 @@ class Lanes:
         Args:
             ordering: which order of records is kept.
             slots: how many work items are handled concurrently.
-            persist_deliveries: whether added records wait until :meth:`admit` says that a commit has persisted their
-                delivery.
+            in_order: whether no record may overtake one of its partition that is early, whatever the order.
+            max_in_place: how many records of a partition may wait in place, including one that is isolated.
+            filling: makes batches of work items; ``None`` = each record is handled by itself.
             clock: compared with the due time of records that wait in place, and of redeliveries.
             monotonic_s: shows when that clock was set back.
         """
-        self._early = EarlyRecords(ordering, clock, in_order=persist_deliveries)
-        self.persist_deliveries = persist_deliveries
+        self._filling = filling
+        self._early = EarlyRecords(ordering, clock, in_order=in_order)
+        self.max_in_place = max_in_place
         self.clock = clock
         self._clock_watch = ClockWatch(monotonic_s)
         self._sleeping: list[tuple[int, int, Lane]] = []
@@ -87,6 +98,12 @@ class Lanes:
         self.waiting = 0
         """Number of records that wait for a slot."""
 
+        self.one_by_one = False
+        """Whether each work item has one record, because few of them may be in flight."""
+
+        self.barred = False
+        """Whether no work item may start, because something is away that the handler depends on."""
+
         self.held: AbstractSet[Partition] = frozenset()
         """The partitions of which no work item starts: the paused ones, and those of :meth:`HeldPartitions.waiting`."""
 
@@ -108,28 +125,25 @@ class Lanes:
 
     def due_in_s(self, max_s: float) -> float:
         """Return the seconds until a record that waits in place or is early is due, but at most ``max_s``."""
-        max_s = self._early.due_in_s(max_s)
+        if self._early.held:
+            max_s = self._early.due_in_s(max_s)
+        if self._filling is not None:
+            max_s = self._filling.due_in_s(max_s)
         while self._sleeping and self._sleeping[0][2].closed:
             heappop(self._sleeping)
         if not self._sleeping:
             return max_s
         return min(max_s, max(0.0, (self._sleeping[0][0] - self.clock()) / 1000))
 
-    def check_clock(self) -> int:
-        """Shorten waits in place if the wall clock was set back, so that they take no longer than without that.
-
-        Returns:
-            By how many milliseconds it was set back since the last call; usually 0.
-        """
+    def check_clock(self) -> None:
+        """Shorten waits in place if the wall clock was set back, so that they take no longer than without that."""
         now_ms = self.clock()
-        set_back_ms = self._clock_watch.set_back_ms(now_ms)
-        if set_back_ms:
+        if self._clock_watch.was_set_back(now_ms):
             self._sleeping.clear()
             for lane in self._lanes.values():
                 lane.clock_set_back(self._clock_watch.difference_ms(now_ms))
                 lane.wakes_ms = None
-                self._set_wake_up(lane)
-        return set_back_ms
+                self._schedule(lane)
 
     def records_within(self, seconds: float) -> int:
         """Estimate how many records the slots can handle in that time, plus two per slot."""
@@ -146,10 +160,20 @@ class Lanes:
 
     def open(self, assigned: AssignedPartition) -> None:
         """Create the lane of a partition."""
-        kind = KeyedLane if self._ordering is Ordering.KEY else Lane
-        self._lanes[assigned] = lane = kind(assigned, exclusive=self._ordering is Ordering.PARTITION)
+        buffered_in_all = self._buffered[assigned.redelivered]
+        if self._ordering is Ordering.KEY:
+            one_per_key = self._filling is not None and self._filling.one_per_key
+            lane: Lane = KeyedLane(assigned, exclusive=False, buffered_in_all=buffered_in_all, one_per_key=one_per_key)
+        else:
+            exclusive = self._ordering is Ordering.PARTITION
+            lane = Lane(assigned, exclusive=exclusive, buffered_in_all=buffered_in_all)
+        self._lanes[assigned] = lane
         for offset in assigned.progress.waiting:
             lane.note_wait(offset, self._clock_watch.difference_ms(self.clock()))
+
+    def bar(self, barred: bool) -> None:  # noqa: FBT001 - it is the new state
+        """Start no work item until it is called with ``False``."""
+        self.barred = barred
 
     def hold(self, partitions: AbstractSet[Partition]) -> None:
         """Start no more work items of these partitions, and again those of all others."""
@@ -158,63 +182,44 @@ class Lanes:
             held = assigned.partition in partitions
             if lane.held != held:
                 lane.held = held
-                self._enqueue_if_startable(lane)
-                self._set_wake_up(lane)
+                self._schedule(lane)
 
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add fetched records of one partition, in the order of their offsets."""
         lane = self._lanes[assigned]
-        self._buffer(lane, messages)
-        self._add(lane, self._early.hold(lane, messages) if assigned.redelivered else messages)
+        lane.buffer(messages)
+        self._admit(lane, self._early.hold(lane, messages) if assigned.redelivered else messages)
 
-    def _add(self, lane: Lane, messages: list[Message]) -> None:
-        if self.persist_deliveries:
-            lane.unpersisted.extend(messages)
-        else:
-            lane.add(messages)
-            self.waiting += len(messages)
-        self._enqueue_if_startable(lane)
-        self._set_wake_up(lane)
-
-    def admit(self, assigned: AssignedPartition, end: int) -> None:
-        """Let the records below the offset ``end`` be handed out: a commit has persisted their delivery."""
-        lane = self._lanes.get(assigned)
-        if lane is None:
-            return
-        unpersisted = lane.unpersisted
-        if unpersisted and unpersisted[-1].offset() < end:
-            admitted = list(unpersisted)
-            unpersisted.clear()
-        else:
-            admitted = []
-            while unpersisted and unpersisted[0].offset() < end:
-                admitted.append(unpersisted.popleft())
-        lane.add(admitted)
-        self.waiting += len(admitted)
-        self._enqueue_if_startable(lane)
-        self._set_wake_up(lane)
+    def _admit(self, lane: Lane, messages: list[Message]) -> None:
+        """Let records be handed out that are not early."""
+        lane.add(messages)
+        self.waiting += len(messages)
+        self._schedule(lane)
 
     def requeue(self, assigned: AssignedPartition, message: Message) -> None:
         """Put a record that waits in place back into its lane, after its work item was put back."""
         lane = self._lanes.get(assigned)
         if lane is None:
             return
-        if message.offset() < assigned.progress.suspect_end:
-            lane.unpersisted.appendleft(message)
-        else:
-            lane.requeue(message)
-            self.waiting += 1
-        self._buffer(lane, (message,))
+        self._put_first(lane, message)
+        lane.buffer((message,))
         lane.note_wait(message.offset(), self._clock_watch.difference_ms(self.clock()))
-        self._enqueue_if_startable(lane)
+        self._schedule(lane)
+
+    def _put_first(self, lane: Lane, message: Message) -> None:
+        lane.requeue(message)
+        self.waiting += 1
 
     def next_item(self) -> WorkItem | None:
         """Return the next work item, or ``None`` if no lane may start one."""
-        if self._early:
+        if self._early.held:
             for lane, messages in self._early.take_due():
-                self._add(lane, messages)
+                self._admit(lane, messages)
         if self._sleeping:
             self._wake_up(self.clock())
+        if self._filling is not None:
+            for lane in self._filling.take_over():
+                self._schedule(lane)
         while queue := self._next_queue():
             lane = queue.popleft()
             lane.enqueued = False
@@ -225,34 +230,25 @@ class Lanes:
                 self._redeliveries_in_a_row = self._redeliveries_in_a_row + 1 if queue is self._redelivery_queue else 0
                 self.waiting -= len(messages)
                 return self._start(lane, messages)
-            self._set_wake_up(lane)
+            self._schedule(lane, start=False)
         return None
-
-    def start_isolated(self, assigned: AssignedPartition) -> WorkItem | None:
-        """Return an item with the first unpersisted record of a partition only, ``None`` if there is none any more."""
-        lane = self._lanes.get(assigned)
-        return self._start(lane, [lane.take_unpersisted()]) if lane is not None and lane.unpersisted else None
-
-    def remove_unpersisted(self, lane: Lane) -> Message:
-        """Remove the first unpersisted record from the buffer without handing it out."""
-        message = lane.unpersisted.popleft()
-        self._unbuffer(lane, (message,))
-        return message
 
     def _start(self, lane: Lane, messages: list[Message]) -> WorkItem:
         lane.in_flight += 1
-        self._enqueue_if_startable(lane)
-        self._set_wake_up(lane)
         in_place = lane.assigned.progress.waiting
-        return WorkItem(lane, messages, in_place=in_place.get(messages[0].offset()) if in_place else None)
+        item = WorkItem(lane, messages, in_place=in_place.get(messages[0].offset()) if in_place else None)
+        if self._filling is not None and item.in_place is None:
+            item.batch = self._filling.taken(lane, messages)
+        self._schedule(lane)
+        return item
 
     def _wake_up(self, now_ms: int) -> None:
         """Enqueue the lanes in which a record that waits in place is due."""
         while self._sleeping and self._sleeping[0][0] <= now_ms:
             lane = heappop(self._sleeping)[2]
             lane.wakes_ms = None
-            if not (lane.closed or lane.held):
-                self._enqueue(lane)
+            if not lane.closed:
+                self._schedule(lane, start=True)
 
     def _next_queue(self) -> deque[Lane]:
         """Return the queue to take from: redeliveries, since they have a due time, but at most three in a row."""
@@ -263,6 +259,10 @@ class Lanes:
         return self._source_queue
 
     def _item_size(self, lane: Lane) -> int:
+        if self.one_by_one:
+            return 1
+        if self._filling is not None:
+            return self._filling.records
         if self._mean_call_s is None:
             return 1
         size = min(MAX_RECORDS_PER_ITEM, int(self._target_item_s / max(self._mean_call_s, 1e-6)))
@@ -277,12 +277,14 @@ class Lanes:
         lane = item.lane
         lane.in_flight -= 1
         done = item.messages if lane.closed else item.messages[: item.position]
-        item.bytes = self._unbuffer(lane, done)
+        item.bytes = lane.unbuffer(done)
         if not lane.closed:
             before = lane.waiting
+            if self._filling is not None and item.position < len(item.messages):
+                self._filling.put_back(item, item.messages[item.position :])
             lane.put_back(item.messages, item.position)
             self.waiting += lane.waiting - before
-            self._enqueue_if_startable(lane)
+            self._schedule(lane)
 
     def split(self, item: WorkItem, limit_s: float) -> WorkItem | None:
         """Split a work item whose current record was started before ``limit_s`` (monotonic).
@@ -297,11 +299,13 @@ class Lanes:
         if split is None:
             return None
         done, rest = split
+        if self._filling is not None:
+            self._filling.put_back(item, rest)
         self._update_mean(done.seconds)
-        done.bytes = self._unbuffer(lane, done.messages)
+        done.bytes = lane.unbuffer(done.messages)
         lane.split(done.messages, item.messages[item.taken], rest)
         self.waiting += len(rest)
-        self._enqueue_if_startable(lane)
+        self._schedule(lane)
         return done
 
     def _update_mean(self, seconds: list[float]) -> None:
@@ -315,37 +319,26 @@ class Lanes:
         lane = self._lanes.pop(assigned, None)
         if lane is not None:
             lane.closed = True
+            if self._filling is not None:
+                self._filling.close(lane)
             self.waiting -= lane.waiting
-            self._unbuffer(lane, [*lane.clear(), *self._early.remove(lane)])
+            lane.unbuffer([*lane.clear(), *self._early.remove(lane)])
 
-    def retain(self, lane: Lane, message: Message) -> None:
-        """Count an unacknowledged record as buffered although its work item was put back."""
-        self._buffer(lane, (message,))
+    def _schedule(self, lane: Lane, *, start: bool | None = None) -> None:
+        """Enqueue a lane, now or when its first record that waits in place is due, unless it is enqueued or held.
 
-    def release(self, lane: Lane, message: Message) -> None:
-        """Stop counting a record that :meth:`retain` counted."""
-        self._unbuffer(lane, (message,))
-
-    def _buffer(self, lane: Lane, messages: Sequence[Message]) -> None:
-        self._buffered[lane.assigned.redelivered].count(len(messages), lane.buffer(messages))
-
-    def _unbuffer(self, lane: Lane, messages: Sequence[Message]) -> int:
-        size = lane.unbuffer(messages)
-        self._buffered[lane.assigned.redelivered].count(-len(messages), -size)
-        return size
-
-    def _enqueue_if_startable(self, lane: Lane) -> None:
-        if not lane.enqueued and lane.may_start and not lane.held:
-            self._enqueue(lane)
-
-    def _enqueue(self, lane: Lane) -> None:
-        if not lane.enqueued:
+        Args:
+            lane: the lane.
+            start: whether to enqueue it now; ``None`` = if it may start.
+        """
+        waits = self._filling is not None and self._filling.waits(lane)
+        if lane.enqueued or lane.held:
+            return
+        if start or (start is None and lane.may_start and not waits):
             lane.enqueued = True
             (self._redelivery_queue if lane.assigned.redelivered else self._source_queue).append(lane)
-
-    def _set_wake_up(self, lane: Lane) -> None:
-        """Enqueue a lane when its first record that waits in place is due, unless it is enqueued or held now."""
-        due_ms = None if lane.enqueued or lane.held else lane.due_ms
-        if due_ms is not None and (lane.wakes_ms is None or due_ms < lane.wakes_ms):
-            lane.wakes_ms = due_ms
-            heappush(self._sleeping, (due_ms, next(self._sequence), lane))
+        elif lane.assigned.progress.waiting:
+            due_ms = lane.due_ms
+            if due_ms is not None and (lane.wakes_ms is None or due_ms < lane.wakes_ms):
+                lane.wakes_ms = due_ms
+                heappush(self._sleeping, (due_ms, next(self._sequence), lane))

@@ -30,7 +30,7 @@ class Disposition(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Delivery:
+class DeliveredRecord:
     """One record that a session was given.
 
     The lock of :class:`Sessions` guards ``disposition`` and ``returned``. The polling thread owns the fields below
@@ -59,20 +59,17 @@ class Session:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self.current: Delivery | None = None
-        """The record that the handler works on. Only the slot uses it."""
-
-        self.unacknowledged: dict[Delivery, None] = {}
+        self.unacknowledged: dict[DeliveredRecord, None] = {}
         """Deliveries without a disposition, in order of delivery. The lock of :class:`Sessions` guards it."""
 
-    def deliver(self, lane: Lane, message: Message) -> Delivery:
+    def deliver(self, lane: Lane, message: Message) -> DeliveredRecord:
         """Add a record that is about to be passed to the handler."""
-        delivery = self.current = Delivery(self, lane, message)
+        delivery = DeliveredRecord(self, lane, message)
         with self._sessions.lock:
             self.unacknowledged[delivery] = None
         return delivery
 
-    def handler_returned(self, delivery: Delivery) -> Disposition | None:
+    def handler_returned(self, delivery: DeliveredRecord) -> Disposition | None:
         """Return the disposition that the handler chose before it returned.
 
         ``None`` leaves the record in the session; a later disposition is put into :attr:`Sessions.dispositions`.
@@ -81,7 +78,7 @@ class Session:
             delivery.returned = delivery.disposition is None
             return delivery.disposition
 
-    def acknowledge(self, delivery: Delivery) -> None:
+    def acknowledge(self, delivery: DeliveredRecord) -> None:
         """Acknowledge a record and, in mode ``client``, all other unacknowledged records of the session."""
         self._dispose(Disposition.ACKNOWLEDGED, delivery if self._sessions.individual else None)
 
@@ -89,7 +86,7 @@ class Session:
         """Ask for redelivery of all unacknowledged records of the session."""
         self._dispose(Disposition.RECOVERED, None)
 
-    def _dispose(self, disposition: Disposition, only: Delivery | None) -> None:
+    def _dispose(self, disposition: Disposition, only: DeliveredRecord | None) -> None:
         with self._sessions.lock:
             deliveries = list(self.unacknowledged) if only is None else [only] * (only in self.unacknowledged)
             for delivery in deliveries:
@@ -113,7 +110,7 @@ class Sessions:
         self.individual = individual
         self.wake = wake
         self.lock = Lock()
-        self.dispositions: SimpleQueue[Delivery] = SimpleQueue()
+        self.dispositions: SimpleQueue[DeliveredRecord] = SimpleQueue()
         """Deliveries that got their disposition after their handler had returned."""
 
         self._all: list[Session] = []
@@ -125,13 +122,13 @@ class Sessions:
             self._all.append(session)
         return session
 
-    def take_dispositions(self) -> Iterator[Delivery]:
+    def take_dispositions(self) -> Iterator[DeliveredRecord]:
         """Empty :attr:`dispositions`."""
         with suppress(Empty):
             while True:
                 yield self.dispositions.get_nowait()
 
-    def close(self, delivery: Delivery) -> bool:
+    def close(self, delivery: DeliveredRecord) -> bool:
         """Remove a record from its session. False if it had a disposition or was removed before."""
         with self.lock:
             was_open = delivery in delivery.session.unacknowledged

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.flow.lane import Lane
-from kafka_redelivery.consumers.flow.session import Delivery
+from kafka_redelivery.consumers.flow.session import DeliveredRecord
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.transport.clients.bounded_waits import get_within
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
+
+
+class MetOutage(NamedTuple):
+    """A call that found something away that its handler depends on."""
+
+    failure: Failure
+    began_s: float
+    """When the call began (monotonic)."""
+
+    lineages: Sequence[Lineage] = ()
+    """The lineage of the record, if the item has one for each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +60,7 @@ class WorkItem:
     lineages: list[Lineage] = field(default_factory=list)
     """One lineage per handled record if the item is :attr:`redelivered`; otherwise empty."""
 
-    unacknowledged: list[tuple[int, Delivery]] = field(default_factory=list, kw_only=True)
+    unacknowledged: list[tuple[int, DeliveredRecord]] = field(default_factory=list, kw_only=True)
     """Index and delivery of each record that its handler has left unacknowledged (``client`` and ``individual``)."""
 
     lateness: list[tuple[int, int]] = field(default_factory=list)
@@ -66,11 +78,22 @@ class WorkItem:
     in_place: WaitingRecord | None = None
     """The only record of the item, if it waited in place or is handled in isolation; otherwise ``None``."""
 
+    batch: bool = False
+    """Whether the records are handled in one call, and get their outcomes together; see :class:`BatchProcessor`."""
+
     stop: bool = False
     """Set by the polling thread to make the slot return after the current record."""
 
     held: str = ""
     """Why the slot has returned the item without an outcome of the record at ``position``; empty if it has not."""
+
+    outage: MetOutage | None = None
+    """Why the item is held, if something is away that its source has declared."""
+
+    delayed_ms: int | None = None
+    """Redeliveries that are late by at least as many ms have waited for an outage; ``None`` = none has.
+
+    Set by the polling thread."""
 
     abandoned: bool = False
     """Whether the polling thread has given the current record up. Its outcome is ignored."""
@@ -87,38 +110,24 @@ class WorkItem:
         """Offsets of the records that have an outcome."""
         return [message.offset() for message in self.messages[: self.position]]
 
-    def emitted(self, excluded: Container[int] = ()) -> tuple[list[ProducerRecord], list[int]]:
-        """Return the emitted records and, for each, the offset of the record whose handler emitted it.
-
-        Args:
-            excluded: indexes of records whose output is left out.
-        """
-        records: list[ProducerRecord] = []
-        offsets: list[int] = []
-        for index, outputs in self.outputs:
-            if index not in excluded:
-                records += outputs
-                offsets += [self.messages[index].offset()] * len(outputs)
-        return records, offsets
-
     def abandon(self, limit_s: float) -> WorkItem | None:
         """Give up the record at ``position`` if it was started before ``limit_s`` (monotonic).
 
         Returns:
-            An item with all results before that record, which replaces this one. ``None`` if no such record is being
-            handled, or if it got its outcome in the meantime.
+            An item with all results before that record, which replaces this one; of a batch all records, which are
+            handled one by one now. ``None`` if no such record is being handled, or if it got its outcome in the
+            meantime.
         """
-        position = self.position
+        batch, position = self.batch, self.position
         if not 0.0 < self.started_s < limit_s or position >= len(self.messages):
             return None
         self.stop = True
         if self.position != position:
             return None
         self.abandoned = True
-        abandoned = self._copy_until(position)
-        abandoned.in_place = self.in_place
-        abandoned.taken = self.taken
-        return abandoned.without_taken()
+        if batch:
+            return WorkItem(self.lane, self.messages)
+        return self.cut(self.taken, len(self.messages), position)
 
     def split(self, limit_s: float) -> tuple[WorkItem, list[Message]] | None:
         """Leave only the current record in the slot if it was started before ``limit_s`` (monotonic).
@@ -128,46 +137,88 @@ class WorkItem:
             no record has to wait for the current one, or if the slot returns the item after this record anyway.
         """
         position = self.position
-        if self.stop or len(self.messages) == 1 or not 0.0 < self.started_s < limit_s:
+        if self.batch or self.stop or len(self.messages) == 1 or not 0.0 < self.started_s < limit_s:
             return None
         self.stop = True
         if self.position != position or position >= len(self.messages):
             return None
-        done = self._copy_until(position)
-        done.messages = self.messages[:position]
-        done.lineages = done.lineages[:position]
-        done.lateness = [entry for entry in done.lateness if entry[0] < position]
+        done = self.cut(0, position, position)
         rest = self.messages[position + 1 :]
         del self.messages[position + 1 :]
         self.taken = position
         return done, rest
 
     def without_taken(self) -> WorkItem:
-        """Return the item without the records that :meth:`split` has taken from it."""
-        return self.part(self.taken) if self.taken else self
+        """Return the item, which its slot has returned, without the records that :meth:`split` has taken from it."""
+        return self.cut(self.taken, len(self.messages), self.position) if self.taken else self
 
-    def part(self, first: int, end: int | None = None) -> WorkItem:
-        """Return an item with the records from index ``first`` on, up to ``end``, and their results."""
-        within = range(first, len(self.messages) if end is None else end)
-        part = slice(first, end)
+    def cut(self, first: int, end: int, position: int) -> WorkItem:
+        """Return an item with the records from index ``first`` on, up to ``end``, and their results.
+
+        Args:
+            first: index of the first record.
+            end: index after the last record.
+            position: number of records whose results are complete; of the next one only the preparation is kept.
+        """
+        done, prepared = range(first, position), range(first, min(position + 1, end))
         return WorkItem(
             self.lane,
-            self.messages[part],
-            min(self.position, within.stop) - first,
-            [(index - first, failure) for index, failure in self.failures if index in within],
-            [(index - first, records) for index, records in self.outputs if index in within],
-            self.lineages[part],
-            [(index - first, late_ms) for index, late_ms in self.lateness if index in within],
-            self.seconds[part],
-            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index in within],
+            self.messages[first:end],
+            position - first,
+            [(index - first, failure) for index, failure in self.failures if index in done],
+            [(index - first, records) for index, records in self.outputs if index in done],
+            self.lineages[first : prepared.stop],
+            [(index - first, late_ms) for index, late_ms in self.lateness if index in prepared],
+            self.seconds[first:position],
+            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index in done],
+            in_place=self.in_place,
         )
+
+    def handle_one_by_one(self) -> None:
+        """Give the records of a batch back without outcomes, to be handled in a call each."""
+        self.forget_prepared()
+        self.batch = False
 
     def hold(self, cause: str) -> None:
         """Leave the current record without an outcome, because something outside it does not answer."""
+        self.forget_prepared()
+        self.held = cause
+
+    def forget_prepared(self) -> None:
+        """Keep nothing of the records without an outcome."""
         position = self.position
         del self.lineages[position:]
         self.lateness = [entry for entry in self.lateness if entry[0] < position]
-        self.held = cause
+
+    def keep_waits_within(self, room: int, now_s: float) -> None:
+        """Let no more records wait alone by their keys than there is room for: the next one waits with its source.
+
+        Args:
+            room: how many more records of the partition may wait in place.
+            now_s: monotonic seconds.
+        """
+        waits = [entry for entry in self.failures if entry[1].key_only and entry[0] >= self.taken]
+        if self.in_place is not None or len(waits) <= room:
+            return
+        position, failure = waits[max(0, room)]
+        call_s = self.seconds[position] if position < len(self.seconds) else sum(self.seconds)
+        failure = failure._replace(key_only=False, after_ms=None)
+        self.outage = MetOutage(failure, now_s - call_s, self.lineages[position : position + 1])
+        self.position = position
+        self.failures = [entry for entry in self.failures if entry[0] < position]
+        self.outputs = [entry for entry in self.outputs if entry[0] < position]
+        self.hold(failure.message)
+
+    def fail_after_all(self, outage: MetOutage) -> None:
+        """Give the record at ``position``, which met an outage, its outcome: it has failed like any other."""
+        self.failures.append((self.position, outage.failure._replace(kind=FailureKind.RAISED)))
+        self.lineages += outage.lineages
+        self.position += 1
+        self.held, self.outage = "", None
+
+    def leave_slot(self) -> None:
+        """The slot returns the item, which may stay in the queue for longer than the deadline."""
+        self.started_s = 0.0
 
     def fail(self, error: BaseException) -> None:
         """Fail the current record because the slot itself raised an error."""
@@ -180,20 +231,6 @@ class WorkItem:
                 partition = self.lane.assigned.partition
                 self.lineages.append(Lineage(partition.topic, partition.number, message.offset(), 0))
             self.position += 1
-
-    def _copy_until(self, position: int) -> WorkItem:
-        """Copy the results before ``position``, and the lineage and lateness of the record there."""
-        return WorkItem(
-            self.lane,
-            self.messages,
-            position,
-            [entry for entry in self.failures if entry[0] < position],
-            [entry for entry in self.outputs if entry[0] < position],
-            self.lineages[: position + 1],
-            [entry for entry in self.lateness if entry[0] <= position],
-            self.seconds[:position],
-            unacknowledged=[entry for entry in self.unacknowledged if entry[0] < position],
-        )
 
 
 class FinishedItems(SimpleQueue["WorkItem | None"]):

@@ -1,7 +1,8 @@
 """Handlers in child processes, so that a record can neither kill its worker nor hold a slot for ever.
 
-Each slot is a thread that sends one record at a time to a child and waits for the result. If the child dies, exactly
-the record that it had has failed. At the deadline the parent kills the child.
+Each slot is a thread that sends one record, or one batch, at a time to a child and waits for the result. If the child
+dies, exactly the record that it had has failed; a batch is handled again one by one. At the deadline the parent kills
+the child.
 """
 
 from __future__ import annotations
@@ -9,59 +10,84 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
+from collections.abc import Mapping
 from contextlib import ExitStack
-from multiprocessing.reduction import ForkingPickler
 from threading import Condition
+from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError, HandlerUnavailable
-from kafka_redelivery.consumers.handlers.child_main import ChildSetup, HandlerResult
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess, LoadLimit
-from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
-from kafka_redelivery.consumers.handlers.processor import deadline_passed
+from kafka_redelivery.consumers.handlers.batch import Batch
+from kafka_redelivery.consumers.handlers.calls import CallArguments, CallResult, Formats, Given, load_calls
+from kafka_redelivery.consumers.handlers.child import (
+    Child,
+    ChildDiedError,
+    LoadLimit,
+    Setup,
+    UnreadableMessageError,
+)
+from kafka_redelivery.consumers.handlers.dependencies import Declared, Dependencies
+from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
+from kafka_redelivery.consumers.handlers.handler import NOTHING, Handler, check_importable, load_handler
 from kafka_redelivery.consumers.handlers.record import Context, Record
-from kafka_redelivery.consumers.running_time import seconds_ago
+from kafka_redelivery.consumers.handlers.values import DeclaredValues
 from kafka_redelivery.consumers.telemetry.logs import child_log_format
-from kafka_redelivery.topology.config.settings import HandlerSection, Isolation
-from kafka_redelivery.topology.policy.decision import Failure, FailureKind
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.backoff import Backoff
+from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Settings
+from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
 
 _log = logging.getLogger(__name__)
-_MODULE = "kafka_redelivery.consumers.handlers.child_main"
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s (child %(process)d): %(message)s"
-_CLOSING_S = 2.0
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s (child %(process)d): %(message)s"
+_CLOSING_S: Final = 2.0
 """Time that idle children have to end when the pool is closed."""
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 10.0
+_BACKOFF: Final = Backoff(1.0, 10.0)
 """Pauses after children that could not be started; each is twice as long as the one before."""
+
+_ANSWER_S: Final = 60.0
+_ANY_FORMATS: Final = Formats()
 
 
 class ChildProcessPool:
     """One child process per slot. Thread-safe: one slot at a time uses a child."""
 
-    def __init__(self, section: HandlerSection, details: FailureDetails = FailureDetails.FULL) -> None:
+    def __init__(
+        self,
+        section: HandlerSection,
+        details: FailureDetails = FailureDetails.FULL,
+        formats: Formats = _ANY_FORMATS,
+    ) -> None:
         """Start the children and wait until each has loaded the handler.
 
         Args:
             section: the handler, and the number of children.
             details: whether texts of exceptions are logged.
+            formats: the formats of sources and outputs.
 
         Raises:
             HandlerLoadError: a child cannot load the handler.
         """
         deadline = section.deadline
-        self._deadline_s = None if deadline is None else deadline.total_seconds()
+        self._deadlines = [None if deadline is None else deadline.total_seconds()]
+        self._target, self._details = section.callable, details
+        self._batch = section.batch is not None
+        needs = Declared.by(section)
+        # The classes of exceptions are known to the children.
+        self._dependencies = Dependencies(dict(needs.names), of_deadline=needs.of_deadline)
+        arguments = CallArguments(
+            section.callable, section.not_retryable, section.value, details, formats, needs, batch=self._batch
+        )
         level, log_format = logging.getLogger().level, child_log_format(_LOG_FORMAT)
-        self._setup = ChildSetup(section.callable, section.not_retryable, level, log_format, details)
+        self._setup = Setup(load_calls, arguments, level, log_format)
         self._changed = Condition()
         """Guards all that follows. Notified when a child is idle, or when one cannot be used or started."""
 
-        self._alive = {_PooledChild(_MODULE, self._setup, search_path=sys.path) for _ in range(section.slots)}
-        self._idle: deque[_PooledChild] = deque()
+        self._alive = {Child(self._setup, search_path=sys.path) for _ in range(section.slots)}
+        self._idle: deque[Child] = deque()
         self._number, self._missing, self._starting = section.slots, 0, 0
         """Number of children, of those that are dead, and of those that load the handler after another has died."""
 
-        self._pause_s = self._start_again_s = 0.0
+        self._backoff = _BACKOFF
         """Pause after a child could not be started, and when the next one may be (monotonic)."""
 
         self._problem = ""
@@ -79,7 +105,14 @@ class ChildProcessPool:
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""
-        return _PoolHandler(self._call, takes_context=True, asynchronous=False, details=self._setup.details)
+        return _PoolHandler(
+            self._call_with_batch if self._batch else self._call,
+            takes_context=not self._batch,
+            asynchronous=False,
+            batch=self._batch,
+            dependencies=self._dependencies,
+            details=self._details,
+        )
 
     def close(self) -> None:
         """Let idle children end by themselves within two seconds, and kill the others."""
@@ -97,47 +130,75 @@ class ChildProcessPool:
             child.join(max(0.0, end_s - monotonic_s()))
 
     def _call(self, record: Record, context: Context) -> None:
+        result = self._result_of(Given(record, context.deliveries, context.group), record)
+        context.outputs += result.outputs.get(0, ())
+
+    def _call_with_batch(self, batch: Batch) -> None:
+        contexts = [batch.context(record) for record in batch]
+        deliveries, group = [context.deliveries for context in contexts], contexts[0].group
+        result = self._result_of(Given(list(batch), deliveries, group), batch[0])
+        for index, outputs in result.outputs.items():
+            contexts[index].outputs += outputs
+        for index, failure in result.failures.items():
+            batch.errors[index] = _DeliveryFailedError(failure)
+
+    def _result_of(self, given: Given, first: Record) -> CallResult:
+        """Give a record or a batch to a child, and return what has become of it."""
         try:
-            failure = self._deliver(record, context)
+            result = self._deliver(given, first)
         except HandlerUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - no code of the user runs here, so it is our error
-            failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, str(error))
-        if failure is not None:
-            raise _DeliveryFailedError(failure)
-
-    def _deliver(self, record: Record, context: Context) -> Failure | None:
-        try:
-            delivery = ForkingPickler.dumps((record, context.deliveries))
         except RecursionError as error:
             # A codec can decode a value that is nested too deeply for pickle.
             problem = f"the value is nested too deeply for the process of the handler: {error}"
-            return Failure(FailureKind.UNDECODABLE, type(error).__qualname__, problem)
-        child = self._send(delivery)
-        result = None
+            result = CallResult(Failure(FailureKind.UNDECODABLE, type(error).__qualname__, problem), {})
+        except Exception as error:  # noqa: BLE001 - no code of the user runs here, so it is our error
+            result = CallResult(Failure(FailureKind.CRITICAL, type(error).__qualname__, str(error)), {})
+        if result.failure is not None:
+            raise _DeliveryFailedError(result.failure)
+        return result
+
+    def _deliver(self, given: Given, first: Record) -> CallResult:
+        child, reusable = self._give(given, first), False
         try:
-            result = child.result(record, self._deadline_s)
+            while not child.has_answer(_ANSWER_S, self._deadlines):
+                pass
+            result: CallResult = child.answer()
+            reusable = True
+        except ChildDiedError as death:
+            if not death.killed:
+                _log.warning("%s: %s", first.message_id, death.failure.message)
+            return CallResult(death.failure, {})
+        except UnreadableMessageError as error:
+            reusable = True
+            kind, problem = error.args
+            return CallResult(Failure(FailureKind.RAISED, kind, f"the outputs cannot be unpickled: {problem}"), {})
         finally:
-            if isinstance(result, HandlerResult):
+            if reusable:
                 self._put_back(child)
             else:
                 self._discard(child)
-        if isinstance(result, Failure):
-            return result
-        context.outputs += result.outputs
-        return result.failure
+        return result
 
-    def _send(self, delivery: memoryview) -> _PooledChild:
-        """Send a record to a child, and return that child."""
+    def _give(self, given: Given, first: Record) -> Child:
+        """Give a record or a batch to a child, and return that child."""
         for _ in range(self._number + 1):
             child = self._take()
-            if child.send(delivery):
+            try:
+                # From here on, as a child that is stopped or keeps Python's lock says nothing.
+                child.positions[0].set(0, first.offset, 1, monotonic_s())
+                child.give(given, self._deadlines)
+            except ChildDiedError:
+                _log.warning("an idle process of the handler died; starting another one")
+                self._discard(child)
+            except BaseException:
+                self._put_back(child)
+                raise
+            else:
                 return child
-            _log.warning("an idle process of the handler died; starting another one")
-            self._discard(child)
         raise HandlerUnavailable("the processes of the handler die while they are idle")
 
-    def _take(self) -> _PooledChild:
+    def _take(self) -> Child:
         """Return an idle child, or a new one if one is missing.
 
         Raises:
@@ -148,13 +209,13 @@ class ChildProcessPool:
             child = self._start() or self._idle_child()
         return child
 
-    def _idle_child(self) -> _PooledChild | None:
+    def _idle_child(self) -> Child | None:
         """Return an idle child, if need be as soon as there is one; ``None``: the caller starts a missing one."""
         with self._changed:
             while not self._closed:
                 if self._idle:
                     return self._idle.popleft()
-                wait_s = self._start_again_s - monotonic_s() if self._missing else None
+                wait_s = self._backoff.due_s - monotonic_s() if self._missing else None
                 if wait_s is not None and wait_s <= 0:
                     self._missing -= 1
                     self._starting += 1
@@ -164,44 +225,38 @@ class ChildProcessPool:
                 self._changed.wait(wait_s)
         raise HandlerUnavailable("the processes of the handler are being ended")
 
-    def _start(self) -> _PooledChild | None:
+    def _start(self) -> Child | None:
         """Start a child and wait until it has loaded the handler; ``None`` if that is not possible at present."""
         child = None
         try:
-            child = _PooledChild(_MODULE, self._setup, search_path=sys.path)
+            child = Child(self._setup, search_path=sys.path)
             with self._changed:
                 self._alive.add(child)
                 closed = self._closed
             if closed:
                 child.kill()
-            child.wait_until_ready(self._setup.target, self._load_limit)
+            child.wait_until_ready(self._target, self._load_limit)
         except (HandlerLoadError, OSError) as error:
-            self._start_failed(child, error)
+            with self._changed:
+                self._alive.discard(child)
+                self._starting -= 1
+                self._missing += 1
+                self._backoff, self._problem = self._backoff.failed(monotonic_s()), str(error)
+                self._changed.notify_all()
+                if not self._closed:
+                    _log.warning("%s; a process of the handler is started again in %g s", error, self._backoff.pause_s)
             return None
         with self._changed:
             self._starting -= 1
-            self._pause_s, self._problem = 0.0, ""
+            self._backoff, self._problem = _BACKOFF, ""
         return child
 
-    def _start_failed(self, child: _PooledChild | None, error: Exception) -> None:
-        with self._changed:
-            if child is not None:
-                self._alive.discard(child)
-            self._starting -= 1
-            self._missing += 1
-            self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
-            self._start_again_s = monotonic_s() + self._pause_s
-            self._problem = str(error)
-            self._changed.notify_all()
-            if not self._closed:
-                _log.warning("%s; a process of the handler is started again in %g s", error, self._pause_s)
-
-    def _put_back(self, child: _PooledChild) -> None:
+    def _put_back(self, child: Child) -> None:
         with self._changed:
             self._idle.append(child)
             self._changed.notify()
 
-    def _discard(self, child: _PooledChild) -> None:
+    def _discard(self, child: Child) -> None:
         child.kill()
         with self._changed:
             self._alive.discard(child)
@@ -209,68 +264,46 @@ class ChildProcessPool:
             self._changed.notify_all()
 
 
-def load_as_configured(section: HandlerSection, stack: ExitStack, details: FailureDetails) -> Handler:
+def formats_of(settings: Settings, section: HandlerSection) -> Formats:
+    """Return the formats of the sources that a handler has, and those of all outputs."""
+    own = [each for each in settings.sources if settings.handler_of(each.topic) == section]
+    undecoded = [each.topic for each in own if each.value.format in {"raw", "string"}]
+    outputs = {each.topic: (each.key.format == "json", each.value.format == "json") for each in settings.outputs}
+    return Formats(undecoded[0] if undecoded else "", outputs)
+
+
+def load_as_configured(
+    section: HandlerSection,
+    stack: ExitStack,
+    details: FailureDetails,
+    loop: HandlerLoop | None = None,
+    given: Mapping[str, object] = NOTHING,
+    *,
+    formats: Formats = _ANY_FORMATS,
+) -> Handler:
     """Load the handler in this process, or in child processes if ``isolation`` asks for them.
 
     Args:
         section: the handler.
         stack: closed when the handler is not needed any more.
         details: whether texts of exceptions are logged.
+        loop: as in :func:`load_handler`.
+        given: as in :func:`load_handler`; a child process imports them by their names nevertheless.
+        formats: the formats of its sources and of the outputs.
 
     Raises:
         HandlerLoadError: it cannot be loaded.
     """
+    needs = Declared.by(section)
     if section.isolation is Isolation.NONE:
-        return load_handler(section.callable, section.not_retryable, stack, details)
-    children = ChildProcessPool(section, details)
+        values = DeclaredValues(section.value, formats.undecoded, section.takes)
+        return load_handler(section.callable, section.not_retryable, stack, details, loop, given, values, needs)
+    names = {section.callable, section.value, *section.not_retryable, *(name for name, _ in needs.classes)}
+    for name in given.keys() & names:
+        check_importable(name, given[name])
+    children = ChildProcessPool(section, details, formats)
     stack.callback(children.close)
     return children.handler()
-
-
-class _PooledChild(ChildProcess):
-    def send(self, delivery: memoryview) -> bool:
-        """Send a pickled record with its deliveries. False: the child is dead, and its handler has not seen it."""
-        if self.dead:
-            return False
-        try:
-            self._pipe.send_bytes(delivery)
-        except OSError:
-            return False
-        return True
-
-    def result(self, record: Record, deadline_s: float | None) -> HandlerResult | Failure:
-        """Wait for the result of the record sent. A bare failure means that the child is dead or must be killed."""
-        try:
-            if not self._answers(deadline_s):
-                return deadline_passed(deadline_s)
-            answer = self._pipe.recv_bytes()
-        except (EOFError, OSError):
-            death = self.death()
-            _log.warning("%s: %s", record.message_id, death.message)
-            return death
-        try:
-            result: HandlerResult = ForkingPickler.loads(answer)
-        except BaseException as error:  # noqa: BLE001 - any error of the user's own classes
-            failure = Failure(FailureKind.RAISED, type(error).__qualname__, f"the outputs cannot be unpickled: {error}")
-            return HandlerResult(failure, ())
-        return result
-
-    def _answers(self, deadline_s: float | None) -> bool:
-        """Wait for the answer; false if it does not come within ``deadline_s``.
-
-        Raises:
-            EOFError: the child is dead.
-        """
-        if deadline_s is None:
-            while not self.poll(MAX_WAIT_S):
-                pass
-            return True
-        started_s = left_s = seconds_ago(0.0)
-        while left_s > 0:
-            left_s = started_s - seconds_ago(deadline_s)
-            if self.poll(left_s):
-                return True
-        return False
 
 
 class _DeliveryFailedError(ConsumersError):

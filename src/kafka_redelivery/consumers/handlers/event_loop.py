@@ -1,14 +1,17 @@
-"""The event loop of a handler: for its asynchronous calls, and for what it opens and closes asynchronously."""
+"""The event loop of the handlers: for asynchronous calls, and for what is opened and closed asynchronously."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
+from functools import partial
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+
+from kafka_redelivery.consumers.running_time import seconds_ago
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +39,8 @@ class HandlerLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = Thread(target=self._run_forever, name="handler-loop", daemon=True) if threaded else None
         self._ending = False
-        self._held: asyncio.Task[None] | None = None
-        self._leave = asyncio.Event()
+        self._held: list[tuple[asyncio.Task[None], asyncio.Event]] = []
+        """For each context manager the task that has entered it, and the event that makes it leave."""
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +49,15 @@ class HandlerLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def ending(self) -> bool:
+        """Whether all tasks are being cancelled because the loop ends, so that no cancelled handler has failed."""
+        return False
+
+    def seconds_ago(self, seconds: float) -> float:
+        """Return the monotonic time since which the loop could run for ``seconds``; see :mod:`running_time`."""
+        return seconds_ago(seconds)
 
     def started(self) -> asyncio.AbstractEventLoop:
         """Start the loop if it has not been started, and return it. Not thread-safe."""
@@ -67,16 +79,14 @@ class HandlerLoop:
         return task.result()
 
     def enter(self, resource: AbstractAsyncContextManager[_T]) -> _T:
-        """Enter a context manager on the loop; :meth:`close` leaves it. One task does both, as task groups need it.
-
-        At most one is entered.
-        """
+        """Enter a context manager on the loop; :meth:`close` leaves it. One task does both, as task groups need it."""
         return self.run(self._enter(resource))
 
     def close(self) -> None:
-        """Leave the context manager, cancel what else runs, and end the loop. It cannot be used again.
+        """Leave the context managers, the last one first, cancel what else runs, and end the loop.
 
-        Raises what the context manager raises. A loop that does not answer is left to the end of the process.
+        It cannot be used again. Raises what a context manager raises. A loop that does not answer is left to the end of
+        the process.
         """
         loop = self._loop
         if loop is None or self._ending:
@@ -85,8 +95,7 @@ class HandlerLoop:
             _log.warning("the handler blocks its event loop, so what it has opened is not closed")
             return
         try:
-            if self._held is not None:
-                self.run(self._exit(self._held))
+            self._leave_all()
         finally:
             self._ending = True
             if self._thread is None:
@@ -105,28 +114,36 @@ class HandlerLoop:
             thread.start()
             thread.join(_ANSWER_S)
 
+    def _leave_all(self) -> None:
+        with ExitStack() as stack:  # also leaves the others if one raises
+            for held, leave in self._held:
+                stack.callback(lambda held, leave: self.run(self._exit(held, leave)), held, leave)
+
     async def _enter(self, resource: AbstractAsyncContextManager[_T]) -> _T:
         entered: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._held = held = asyncio.create_task(self._hold(resource, entered))
+        leave = asyncio.Event()
+        held = asyncio.create_task(self._hold(resource, entered, leave))
         await asyncio.wait((entered, held), return_when=asyncio.FIRST_COMPLETED)
         if not entered.done():
-            self._held = None
             held.result()
-        held.add_done_callback(self._report_end)
+        self._held.append((held, leave))
+        held.add_done_callback(partial(self._report_end, leave))
         return await entered
 
-    async def _hold(self, resource: AbstractAsyncContextManager[_T], entered: asyncio.Future[_T]) -> None:
+    async def _hold(
+        self, resource: AbstractAsyncContextManager[_T], entered: asyncio.Future[_T], leave: asyncio.Event
+    ) -> None:
         async with resource as found:
             entered.set_result(found)
-            await self._leave.wait()
+            await leave.wait()
 
-    async def _exit(self, held: asyncio.Task[None]) -> None:
-        self._leave.set()
+    async def _exit(self, held: asyncio.Task[None], leave: asyncio.Event) -> None:
+        leave.set()
         await held
 
-    def _report_end(self, held: asyncio.Task[None]) -> None:
+    def _report_end(self, leave: asyncio.Event, held: asyncio.Task[None]) -> None:
         """Log that something but :meth:`close` has ended the context manager, such as a task in its task group."""
-        if not self._leave.is_set():
+        if not leave.is_set():
             error = None if held.cancelled() else held.exception()
             reason = "it was cancelled" if error is None else type(error).__qualname__
             _log.error("what the handler has opened was closed before the handler's end: %s", reason)

@@ -7,18 +7,32 @@ import inspect
 import logging
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from traceback import walk_tb
+from types import ModuleType
 from typing import Any, Final, cast
 
-from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.errors import HandlerLoadError, InvalidValueError
+from kafka_redelivery.consumers.handlers.dependencies import (
+    NO_DEPENDENCIES,
+    NOTHING_DECLARED,
+    Declared,
+    Dependencies,
+)
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
-from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
-from kafka_redelivery.topology.policy.decision import Failure, FailureKind
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.consumers.handlers.record import Record, Redeliver, Reject
+from kafka_redelivery.consumers.handlers.values import (
+    DeclaredValues,
+    Takes,
+    ValueParameter,
+    ValueType,
+    value_parameter,
+    with_values,
+)
+from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
 
 
 def classes_and_frames(error: BaseException) -> str:
@@ -43,7 +57,9 @@ def classes_and_frames(error: BaseException) -> str:
 
 _log = logging.getLogger(__name__)
 
+NOTHING: Final[Mapping[str, object]] = {}
 _TWO = 2
+_ANY_VALUES: Final = DeclaredValues()
 CRITICAL: Final = (MemoryError, KeyboardInterrupt)
 """Exceptions that halt the worker, because their record is not the cause."""
 
@@ -55,14 +71,26 @@ class Handler:
     """A handler, and how it is called."""
 
     call: Callable[..., Any]
-    """Called with ``(record)`` or ``(record, context)``."""
+    """Called with ``(record)`` or ``(record, context)``. It converts the record's value, if the handler has a type.
+
+    A batch handler is called with ``(batch)``, whose records have been converted.
+    """
 
     takes_context: bool
     asynchronous: bool
     """Whether a call returns an awaitable."""
 
+    value: ValueType | None = None
+    """The type to which a call converts the record's value."""
+
     not_retryable: tuple[type[BaseException], ...] = ()
     """Exception classes that mean the same as :class:`Reject`."""
+
+    batch: bool = False
+    """Whether it is called with a :class:`Batch`."""
+
+    dependencies: Dependencies = NO_DEPENDENCIES
+    """What may be away."""
 
     details: FailureDetails = FailureDetails.FULL
     """Whether texts of exceptions are logged."""
@@ -80,6 +108,11 @@ class Handler:
         ``SystemExit``, which libraries raise for bad input, and other exceptions that are no ``Exception``.
         """
         name, message = type(error).__qualname__, _message(error)
+        if isinstance(error, InvalidValueError):
+            text = error.without_value if self.details.class_only else message
+            return Failure(FailureKind.INVALID_VALUE, name, text)
+        if (away := self.dependencies.of(error, name, message)) is not None:
+            return away
         if isinstance(error, Redeliver):
             after = None if error.after is None else round(error.after.total_seconds() * 1000)
             return Failure(FailureKind.REDELIVER, name, message, after)
@@ -89,6 +122,16 @@ class Handler:
         if isinstance(error, CRITICAL):
             return Failure(FailureKind.CRITICAL, name, message)
         return Failure(FailureKind.RAISED, name, message)
+
+    def convert(self, record: Record) -> Failure | None:
+        """Convert the value of a record of a batch, and return the failure of one that does not fit."""
+        if self.value is None:
+            return None
+        try:
+            record.value = self.value.of(record.value)
+        except BaseException as error:  # noqa: BLE001 - code of the user that the type calls may raise anything
+            return self.failure(error)
+        return None
 
     def _log_traceback(self, error: BaseException) -> None:
         """Log the traceback, as a warning only once per class, so that a storm of failures stays readable."""
@@ -103,7 +146,14 @@ class Handler:
 
 
 def load_handler(
-    target: str, not_retryable: Sequence[str], stack: ExitStack, details: FailureDetails = FailureDetails.FULL
+    target: str,
+    not_retryable: Sequence[str],
+    stack: ExitStack,
+    details: FailureDetails = FailureDetails.FULL,
+    loop: HandlerLoop | None = None,
+    given: Mapping[str, object] = NOTHING,
+    values: DeclaredValues = _ANY_VALUES,
+    needs: Declared = NOTHING_DECLARED,
 ) -> Handler:
     """Load the handler ``package.module:function``.
 
@@ -112,15 +162,29 @@ def load_handler(
         not_retryable: exception classes in the same notation; built-in ones without a module.
         stack: closed when the handler is not needed any more.
         details: whether texts of exceptions are logged.
+        loop: where asynchronous calls run; ``None`` = on a loop of its own, which ``stack`` closes.
+        given: objects by their names; all others are imported.
+        values: what the configuration says about the values.
+        needs: what may be away.
 
     Raises:
-        HandlerLoadError: the target does not exist, is not callable, takes neither ``(record)`` nor
-            ``(record, context)``, or cannot be opened.
+        HandlerLoadError: the target does not exist, is not callable, has other parameters than a handler, takes a value
+            of an unsupported type or one that a source does not have, or cannot be opened.
     """
-    found, loop = find_handler(target), HandlerLoop()
-    stack.callback(loop.close)
+    found = find_handler(target, given)
+    declared = None if values.type is None else find_handler(values.type, given)
+    if loop is None:
+        loop = stack.enter_context(HandlerLoop())
     called = opened(found, stack, loop, target=target)
-    return replace(as_handler(called, load_exceptions(not_retryable), target=target), details=details, loop=loop)
+    exceptions = load_exceptions(not_retryable, given)
+    handler = as_handler(called, exceptions, target=target, value=declared, takes=values.takes)
+    if handler.value is not None:
+        handler.value.check_source(values.undecoded, target)
+    listed = zip(
+        load_exceptions((name for name, _ in needs.classes), given), (each for _, each in needs.classes), strict=True
+    )
+    dependencies = Dependencies(dict(needs.names), list(listed), needs.of_deadline)
+    return replace(handler, details=details, loop=loop, dependencies=dependencies)
 
 
 def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "given") -> Any:  # noqa: ANN401 - the user's
@@ -156,22 +220,35 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     return made
 
 
-def load_exceptions(names: Iterable[str]) -> tuple[type[BaseException], ...]:
-    """Load exception classes such as ``package.module:Class``; built-in ones have no module.
+def load_exceptions(names: Iterable[str], given: Mapping[str, object] = NOTHING) -> tuple[type[BaseException], ...]:
+    """Load exception classes such as ``package.module:Class``; built-in ones have no module. Those ``given`` are there.
 
     Raises:
         HandlerLoadError: a class does not exist, or is no exception.
     """
-    return tuple(map(_exception, names))
+    return tuple(_exception(name, given) for name in names)
 
 
 def as_handler(
-    function: object, not_retryable: tuple[type[BaseException], ...] = (), *, target: str = "given"
+    function: object,
+    not_retryable: tuple[type[BaseException], ...] = (),
+    *,
+    target: str = "given",
+    value: object = None,
+    takes: Takes = "record",
 ) -> Handler:
     """Inspect a callable and return it as a handler.
 
+    Args:
+        function: the callable.
+        not_retryable: exception classes that mean the same as :class:`Reject`.
+        target: the handler's name, for errors.
+        value: the type of the values; ``None`` = that of the annotation.
+        takes: what the configuration says that it takes. The annotation :class:`Batch` says it, too.
+
     Raises:
-        HandlerLoadError: the callable takes neither ``(record)`` nor ``(record, context)``, or is a generator.
+        HandlerLoadError: the callable takes neither ``(record)``, ``(record, context)`` nor ``(batch)``, or a value of
+            an unsupported type, or is a generator.
     """
     if function is None:
         problem = "is None: what a class returns from __enter__ or __aenter__ is called"
@@ -181,12 +258,14 @@ def as_handler(
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in _bodies(function)):
         problem = "is a generator, which does nothing when it is called"
         raise HandlerLoadError(target, problem, "emit with context.send instead of yield")
-    return Handler(
-        cast("Callable[[Record, Context], Awaitable[None] | None]", function),
-        _takes_context(function, target),
-        _is_asynchronous(function),
-        not_retryable,
-    )
+    arrow = takes == "arrow"
+    parameter = ValueParameter(None, alone=False) if arrow else value_parameter(function, value, target=target)
+    if takes_batch(function, parameter, takes, target=target):
+        asynchronous = _is_asynchronous(function)
+        return Handler(function, False, asynchronous, parameter.type, not_retryable, batch=True)  # noqa: FBT003
+    takes_context = _takes_context(function, target)
+    call = with_values(cast("Callable[..., Any]", function), parameter, takes_context=takes_context)
+    return Handler(call, takes_context, _is_asynchronous(function), parameter.type, not_retryable)
 
 
 def _is_asynchronous(function: object) -> bool:
@@ -195,6 +274,11 @@ def _is_asynchronous(function: object) -> bool:
 
 def _bodies(function: object) -> tuple[object, object]:
     return function, function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004 - of the class
+
+
+def deadline_passed(deadline_s: float | None) -> Failure:
+    """The failure of a handler that did not return in time."""
+    return Failure(FailureKind.DEADLINE, "DeadlineExceeded", f"the handler took longer than {deadline_s} s")
 
 
 def not_run(result: object) -> Failure | None:
@@ -213,6 +297,30 @@ def not_run(result: object) -> Failure | None:
         f"the handler returned a {type(result).__name__} that has not run: await it in an async def, and make its "
         "decorators async def, too",
     )
+
+
+def takes_batch(function: Callable[..., object], parameter: ValueParameter, takes: Takes, *, target: str) -> bool:
+    """Whether a handler gets batches, because its annotation or the configuration says so.
+
+    Raises:
+        HandlerLoadError: the annotation says otherwise than the configuration, or other parameters have no default.
+    """
+    if not parameter.batch and takes != "batch":
+        return False
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    if parameter.batch is False:
+        problem = f"takes {signature}, but handler.batch in the configuration asks for batches"
+        raise HandlerLoadError(target, problem, "annotate its parameter with Batch, or remove handler.batch")
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        problem = f"takes {signature} instead of (batch)"
+        fix = "give all other parameters a default; batch.context(record) returns the context of a record"
+        raise HandlerLoadError(target, problem, fix) from error
+    return True
 
 
 def _takes_context(function: Callable[..., object], target: str) -> bool:
@@ -234,16 +342,16 @@ def _takes_context(function: Callable[..., object], target: str) -> bool:
     raise HandlerLoadError(target, problem, "give it these parameters, and all others a default")
 
 
-def find_handler(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
-    """Import what a target names: module and attribute, separated by a colon.
+def find_module(target: str) -> ModuleType:
+    """Import the module that a target names before its colon.
 
     Raises:
-        HandlerLoadError: there is no such module or attribute, or the module cannot be imported.
+        HandlerLoadError: the module cannot be imported.
     """
-    module_name, _, attribute = target.partition(":")
+    module_name = target.partition(":")[0]
     top = module_name.partition(".")[0]
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -253,7 +361,21 @@ def find_handler(target: str) -> Any:  # noqa: ANN401 - whatever the user's modu
         fix = f"put {top} beside the configuration file, or install it" if own else "correct the error there"
         problem = f"cannot be imported: {type(error).__name__}: {error} ({where})"
         raise HandlerLoadError(target, problem, fix) from error
-    found: Any = module
+
+
+def find_handler(target: str, given: Mapping[str, object] = NOTHING) -> Any:  # noqa: ANN401 - the user's
+    """Import what a target names: module and attribute, separated by a colon. What is ``given`` is not imported.
+
+    Raises:
+        HandlerLoadError: there is no such module or attribute, or the module cannot be imported.
+    """
+    if target in given:
+        return given[target]
+    module_name, _, attribute = target.partition(":")
+    if "<" in attribute:
+        problem = "is defined within a function, where it cannot be imported"
+        raise HandlerLoadError(target, problem, "define it at the top level of the module")
+    found: Any = find_module(target)
     for part in attribute.split("."):
         names = dir(found)
         found = getattr(found, part, None)
@@ -264,6 +386,24 @@ def find_handler(target: str) -> Any:  # noqa: ANN401 - whatever the user's modu
     return found
 
 
+def check_importable(target: str, given: object) -> None:
+    """Refuse an object that another process would not find under its name.
+
+    Raises:
+        HandlerLoadError: it is another object there, or it is defined in the program itself, which a child would have
+            to start once more.
+    """
+    if target.startswith("__main__:"):
+        problem = "is defined in the program that was started, which a child process cannot import without starting it"
+        raise HandlerLoadError(target, problem, "move it into a module of its own, or remove isolation: process")
+    if "<" in target:
+        problem = "is defined within a function, where a child process does not find it"
+        raise HandlerLoadError(target, problem, "define it at the top level of a module, or remove isolation: process")
+    if find_handler(target) is not given:
+        problem = "is another object than the one that was given, so another process would call that one"
+        raise HandlerLoadError(target, problem, "give the function or class with this name")
+
+
 def _last_line(error: BaseException) -> str:
     """Return file and line of an import error, outside the import machinery."""
     if isinstance(error, SyntaxError) and error.filename is not None:
@@ -272,14 +412,12 @@ def _last_line(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown location"
 
 
-def _exception(target: str) -> type[BaseException]:
+def _exception(target: str, given: Mapping[str, object]) -> type[BaseException]:
     if ":" not in target:
         target = f"builtins:{target}"
-    found = find_handler(target)
+    found = find_handler(target, given)
     if not (inspect.isclass(found) and issubclass(found, BaseException)):
-        raise HandlerLoadError(
-            target, "is listed in notRetryable but is not an exception class", "write package.module:Class"
-        )
+        raise HandlerLoadError(target, "is listed, but is not an exception class", "write package.module:Class")
     return found
 
 

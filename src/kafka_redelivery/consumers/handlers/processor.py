@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
-from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
+from kafka_redelivery.consumers.flow.session import DeliveredRecord, Disposition, Session
+from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
+from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, deadline_passed, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
-from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.handlers.record import Context, Output, Record
+from kafka_redelivery.consumers.handlers.slot_sessions import SessionContext, SessionRecord, SlotSessions
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.running_time import seconds_ago
+from kafka_redelivery.consumers.telemetry.logs import handled, wanted
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import DecodeError, SchemaSourceUnavailable
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.expiry import has_expired
-from kafka_redelivery.topology.wire.headers import Headers, read_expiration, read_redelivery
+from kafka_redelivery.topology.wire.headers import Headers, has_expired, read_expiration, read_redelivery
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Message, ProducerRecord, TopicMetadata
@@ -37,13 +40,15 @@ class CallDeadline:
     handler whose own timer or answer has come meanwhile.
     """
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, ago: Callable[[float], float] = seconds_ago) -> None:
         """Prepare.
 
         Args:
             seconds: how long the task may take within the context; ``None`` = without limit.
+            ago: returns the monotonic time since which the loop has run for so many seconds.
         """
         self._seconds = seconds
+        self._ago = ago
         self._timeout = asyncio.timeout(None)
         self._started_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -56,7 +61,7 @@ class CallDeadline:
         """Start the time."""
         await self._timeout.__aenter__()
         if self._seconds is not None:
-            self._started_s = seconds_ago(0.0)  # now; freezes are noticed from here on
+            self._started_s = self._ago(0.0)  # now; freezes are noticed from here on
             self._wait(self._seconds, self._seconds)
         return self
 
@@ -72,12 +77,17 @@ class CallDeadline:
         self._timer = asyncio.get_running_loop().call_later(left_s, self._check, seconds)
 
     def _check(self, seconds: float) -> None:
-        left_s = self._started_s - seconds_ago(seconds)
+        left_s = self._started_s - self._ago(seconds)
         if left_s > 0:
             self._wait(left_s, seconds)
         else:
             self._timeout.reschedule(0.0)  # in the past
 
+
+PROGRAM_ENDS = "the program ends its event loop"
+
+_ENDS = frozenset({FailureKind.CRITICAL, FailureKind.UNAVAILABLE})
+"""Failures after which the slot returns its work item."""
 
 SLICE_S = 0.02
 """Time slice of a work item. The item then leaves its slot, so that outcomes of a slow handler are committed soon."""
@@ -95,6 +105,7 @@ class Processor:
         topics: TopicMetadata | None = None,
         *,
         blocking: bool = False,
+        sessions: SlotSessions | None = None,
     ) -> None:
         """Prepare.
 
@@ -105,8 +116,10 @@ class Processor:
             deadline: longest time for one call of an asynchronous handler. The worker watches synchronous ones.
             topics: answers whether topic and partition of an output exist; ``None`` = not checked.
             blocking: whether a work item ends at its first failure, because later records may have to wait for it.
+            sessions: those of the slots, if handlers acknowledge their records (``client`` and ``individual``).
         """
         self._blocking = blocking
+        self._sessions = sessions
         self._topics = topics
         self._handler = handler
         self._outputs = outputs
@@ -115,60 +128,84 @@ class Processor:
 
     def run(self, item: WorkItem) -> None:
         """Handle the records of a work item in this thread, one after the other. For synchronous handlers."""
+        session = None if self._sessions is None else self._sessions.of_thread()
         with suppress(StopIteration):
-            self._run(item).send(None)  # a synchronous handler awaits nothing, so it runs to its end
+            self._run(item, session).send(None)  # a synchronous handler awaits nothing, so it runs to its end
+        if wanted():
+            handled.set(None)
 
     async def run_async(self, item: WorkItem) -> None:
         """Handle the records of a work item in an event loop, one after the other. For asynchronous handlers."""
-        await self._run(item)
+        if self._sessions is None:
+            await self._run(item, None)
+            return
+        with self._sessions.lent() as session:
+            await self._run(item, session)
 
-    async def _run(self, item: WorkItem) -> None:  # noqa: C901, PLR0912 - this runs for every record, so it is not taken apart
+    async def _run(self, item: WorkItem, session: Session | None) -> None:  # noqa: C901, PLR0912, PLR0915 - this runs for every record, so it is not taken apart
         handler = self._handler
         call, takes_context, asynchronous = handler.call, handler.takes_context, handler.asynchronous
+        group, logged = item.lane.assigned.route.group, wanted()
         before = item.started_s = monotonic_s()
         slice_end = before + SLICE_S
-        for message in item.messages[item.position :]:
+        messages: Iterable[Message] = item.messages[item.position :]
+        prepared = item.position < len(item.messages) and isinstance(item.messages[item.position], Record)
+        if prepared and handler.value is not None:
+            messages = map(copy, messages)  # a call changes the value, and the record may be handled again
+        for message in messages:
             if item.stop or before > slice_end:
                 break
+            context = deadline = delivery = None
+            if logged:
+                handled.set(None)
             try:
-                record = self.prepare(item, message)
+                record = cast("Record", message) if prepared else self.prepare(item, message)
             except SchemaSourceUnavailable as error:
-                self._hold(item, error)
+                item.hold(str(error))
                 break
-            context = deadline = None
             if isinstance(record, Failure):
                 failure: Failure | None = record
             else:
+                if session is not None:
+                    delivery = session.deliver(item.lane, message)
+                    record = SessionRecord.of(record, delivery)
+                if logged:
+                    attempt = item.lineages[-1].deliveries + 1 if item.lineages else 1
+                    handled.set((record, attempt))
                 try:
                     if takes_context:
-                        context = self._context(item, record)
+                        deliveries = item.lineages[-1].deliveries if item.lineages else 0
+                        context = (
+                            Context(deliveries, [], record, group)
+                            if delivery is None
+                            else SessionContext(deliveries, [], record, group, delivery=delivery)
+                        )
                         result = call(record, context)
                     else:
                         result = call(record)
                     if asynchronous:
-                        deadline = CallDeadline(self._deadline_s)
+                        deadline = CallDeadline(self._deadline_s, handler.loop.seconds_ago)
                         async with deadline:
                             result = await result
                 except HandlerUnavailable as error:
-                    self._hold(item, error)
+                    self._hold(item, str(error), delivery)
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its record
                     if asynchronous:
                         if item.abandoned:
                             return
-                        _recover_task(item, error)
+                        if handler.loop.ending and isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+                            self._hold(item, PROGRAM_ENDS, delivery)
+                            break
+                        recover_task(item, error)
                     expired = deadline is not None and deadline.expired()
                     failure = deadline_passed(self._deadline_s) if expired else handler.failure(error)
                 else:
                     failure = None if result is None else not_run(result)
-            after = self._store_outcome(item, failure, context, before)
+            after = self._store_outcome(item, failure, context, before, delivery)
             if after is None:
                 break
             before = after
-
-    def _context(self, item: WorkItem, record: Record) -> Context:
-        del record  # only a subclass needs it
-        return Context(item.lineages[-1].deliveries if item.lineages else 0, [])
 
     def prepare(self, item: WorkItem, message: Message) -> Record | Failure:
         """Decode a record, or return the failure that keeps it from the handler.
@@ -254,12 +291,43 @@ class Processor:
         address, partition, offset, timestamp_ms = origin
         return Record(address, partition, offset, key, value, raw_key, raw_value, headers, timestamp_ms)
 
-    def _hold(self, item: WorkItem, error: Exception) -> None:
+    def encoded(self, outputs: Sequence[Output]) -> list[ProducerRecord]:
+        """Encode what a handler has emitted for a record. Raises whatever an encoder raises."""
+        return [as_producer_record(output, self._outputs.get(output.topic), self._topics) for output in outputs]
+
+    def _judged(self, failure: Failure, delivery: DeliveredRecord | None) -> Failure:
+        """Return a failure as that of the record, or of something that is away.
+
+        A record that its handler has acknowledged is finished.
+        """
+        if failure.kind is FailureKind.DEADLINE:
+            failure = self._handler.dependencies.of_missed_deadline(failure)
+        if delivery is not None and failure.kind is FailureKind.UNAVAILABLE:
+            if delivery.disposition is Disposition.ACKNOWLEDGED:
+                return failure._replace(kind=FailureKind.RAISED)
+            return failure._replace(key_only=False)  # no record waits in place in these modes
+        return failure
+
+    def _hold_for(self, item: WorkItem, failure: Failure, before: float, delivery: DeliveredRecord | None) -> None:
+        """Return the item, because a dependency is away; ``before``: when the call began."""
+        met = MetOutage(failure, before, item.lineages[item.position :])
+        self._hold(item, failure.message, delivery)
+        if failure.dependency:
+            item.outage = met
+
+    def _hold(self, item: WorkItem, cause: str, delivery: DeliveredRecord | None) -> None:
         """Return the item, because something outside the current record does not answer. No delivery is counted."""
-        item.hold(str(error))
+        if self._sessions is not None and delivery is not None:
+            self._sessions.take_back(item, delivery)
+        item.hold(cause)
 
     def _store_outcome(
-        self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
+        self,
+        item: WorkItem,
+        failure: Failure | None,
+        context: Context | None,
+        before: float,
+        delivery: DeliveredRecord | None,
     ) -> float | None:
         """Store the outcome of the current record, which was started at ``before`` (monotonic).
 
@@ -268,16 +336,20 @@ class Processor:
             outcome is ignored, or the failure is critical, or later records may have to wait for this one, or it has no
             outcome because its outputs cannot be encoded or checked at present.
         """
+        if failure is not None:
+            failure = self._judged(failure, delivery)
+            if failure.kind is FailureKind.UNAVAILABLE and not failure.key_only:
+                self._hold_for(item, failure, before, delivery)
+                return None
+        if self._sessions is not None and delivery is not None:
+            failure = self._sessions.outcome(item, delivery, failure)
         produced: list[ProducerRecord] | None = None
         if context is not None and context.outputs and failure is None:
             item.started_s = 0.0  # the handler has returned
             try:
-                produced = [
-                    as_producer_record(output, self._outputs.get(output.topic), self._topics)
-                    for output in context.outputs
-                ]
+                produced = self.encoded(context.outputs)
             except (SchemaSourceUnavailable, TransportError) as error:
-                self._hold(item, error)
+                self._hold(item, str(error), delivery)
                 return None
             except BaseException as error:  # noqa: BLE001 - an output that cannot be written fails its record
                 failure = self._handler.failure(error)
@@ -291,7 +363,7 @@ class Processor:
         item.seconds.append(after - before)
         item.started_s = after
         item.position += 1  # must be last: it publishes the results above (see WorkItem)
-        ends = failure is not None and (self._blocking or failure.kind is FailureKind.CRITICAL)
+        ends = failure is not None and (self._blocking or failure.kind in _ENDS)
         return None if ends else after
 
 
@@ -303,15 +375,10 @@ def _exhausted(deliveries: int) -> Failure:
     return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {deliveries} times")
 
 
-def _recover_task(item: WorkItem, error: BaseException) -> None:
+def recover_task(item: WorkItem, error: BaseException) -> None:
     """Let a task go on with the next record after its handler has raised."""
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()  # the handler has cancelled the task that it runs in
     if isinstance(error, GeneratorExit):
         item.stop = True  # the coroutine may be closed because its loop has ended; it must not await anything
-
-
-def deadline_passed(deadline_s: float | None) -> Failure:
-    """The failure of a handler that did not return in time."""
-    return Failure(FailureKind.DEADLINE, "DeadlineExceeded", f"the handler took longer than {deadline_s} s")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from kafka_redelivery.consumers.errors import AcknowledgementModeError
+from kafka_redelivery.consumers.inbox import Identity, Once
 from kafka_redelivery.topology.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    V = TypeVar("V", default=Any)  # so that `Record` alone stays a valid annotation
+else:
+    from typing import TypeVar  # before Python 3.13 it has no defaults, which only type checkers need
+
+    V = TypeVar("V")
 
 
 class Reject(Exception):  # noqa: N818 - the handler's decision, not an error
@@ -52,9 +62,41 @@ class Redeliver(Exception):  # noqa: N818 - the handler's decision, not an error
         self.after = after
 
 
+class Unavailable(Exception):  # noqa: N818 - a state of something else, not an error of the record
+    """Raised by a handler because something that it depends on is away, so that no record could be handled now.
+
+    It costs no attempt and moves the record nowhere: the record keeps its place, and the sources that declare the
+    dependency wait until it is back::
+
+        if response.status == 503:
+            raise Unavailable("bank", retry_after=timedelta(seconds=30))
+    """
+
+    def __init__(
+        self, dependency: str, reason: str = "", *, retry_after: timedelta | None = None, key: bool = False
+    ) -> None:
+        """Say what is away.
+
+        Args:
+            dependency: its name in the section ``dependencies``. The source has to declare it.
+            reason: for people.
+            retry_after: time before the next try; ``None`` = the pauses of the dependency.
+            key: whether it is away only for records with the same key, such as one shop of many.
+
+        Raises:
+            TypeError: ``retry_after`` is neither a ``timedelta`` nor ``None``. A number would not say its unit.
+        """
+        if not (retry_after is None or isinstance(retry_after, timedelta)):
+            raise TypeError(f"retry_after must be a timedelta or None, not {retry_after!r}")
+        super().__init__(reason or f"{dependency} is away")
+        self.dependency = dependency
+        self.retry_after = retry_after
+        self.key = key
+
+
 @dataclass(slots=True)
-class Record:
-    """One record, as a handler gets it.
+class Record(Generic[V]):
+    """One record, as a handler gets it. In ``Record[Order]`` the value is an ``Order``.
 
     ``topic``, ``partition``, ``offset`` and ``timestamp`` are those of the source record, and the same in every
     delivery. A handler can use :attr:`message_id` as an idempotency key.
@@ -66,7 +108,7 @@ class Record:
     key: Any
     """The key, decoded by the codec of the source."""
 
-    value: Any
+    value: V
     """The value, decoded by the codec of the source; ``None`` for a tombstone."""
 
     raw_key: bytes | None
@@ -123,6 +165,12 @@ class Context:
     outputs: list[Output]
     """Records emitted so far in this delivery."""
 
+    record: Record = field(default=None, repr=False)  # type: ignore[arg-type] # a test may make a context without one
+    """The record that is delivered."""
+
+    group: str = field(default="", repr=False)
+    """The consumer group that it is delivered to."""
+
     @property
     def attempt(self) -> int:
         """Number of this delivery; the first one is 1."""
@@ -146,6 +194,35 @@ class Context:
             AcknowledgementModeError: the mode is neither ``client`` nor ``individual``.
         """
         raise AcknowledgementModeError
+
+    def once(self, connection: object, effect: str = "", *, commit: bool = True) -> Once:
+        """Return a block that does an effect in a database once for this record, however often it is delivered.
+
+        ::
+
+            with Session(engine) as session, context.once(session) as first:
+                if first:
+                    session.add(Payment(order=record.value["order"]))
+
+        The block is a transaction: it begins with a row that names the record, and commits at its end, or rolls both
+        back if it raises. ``first`` is false if another delivery has committed the row. It raises if it has not been
+        asked whether it is the first time. docs/inbox.md describes the table and what counts as the same record.
+
+        Args:
+            connection: of sqlite3, psycopg 3, SQLAlchemy or Django, or a session of SQLAlchemy; for an asynchronous one
+                write ``async with``.
+            effect: a name, if a handler has several blocks.
+            commit: false if the row is part of a transaction of yours, which you commit behind the block.
+
+        Raises:
+            TypeError: the connection is of another kind; or, when the block is entered, of another database than
+                PostgreSQL and SQLite.
+        """
+        record = self.record
+        identity = Identity.of(
+            self.group, effect, record.message_id, record.timestamp_ms, record.raw_key, record.raw_value
+        )
+        return Once(connection, identity, commit=commit)
 
     def send(
         self,

@@ -9,7 +9,18 @@ from typing import Protocol
 
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import Handler
-from kafka_redelivery.consumers.handlers.processor import Processor
+
+
+class ItemProcessor(Protocol):
+    """Handles work items in slots."""
+
+    def run(self, item: WorkItem) -> None:
+        """See :meth:`Processor.run`."""
+        ...
+
+    async def run_async(self, item: WorkItem) -> None:
+        """See :meth:`Processor.run_async`."""
+        ...
 
 
 class Slots(Protocol):
@@ -31,7 +42,7 @@ class Slots(Protocol):
         ...
 
 
-def open_slots(handler: Handler, capacity: int, processor: Processor, done: FinishedItems) -> Slots:
+def open_slots(handler: Handler, capacity: int, processor: ItemProcessor, done: FinishedItems) -> Slots:
     """Return threads for a synchronous handler, tasks in its event loop for an asynchronous one."""
     if handler.asynchronous:
         return AsyncSlots(capacity, processor, done, handler.loop.started())
@@ -41,7 +52,7 @@ def open_slots(handler: Handler, capacity: int, processor: Processor, done: Fini
 class ThreadSlots:
     """One thread per slot, for synchronous functions."""
 
-    def __init__(self, capacity: int, processor: Processor, done: FinishedItems) -> None:
+    def __init__(self, capacity: int, processor: ItemProcessor, done: FinishedItems) -> None:
         self.capacity = capacity
         self._processor = processor
         self._done = done
@@ -72,7 +83,7 @@ class ThreadSlots:
                 self._processor.run(item)
             except BaseException as error:  # noqa: BLE001 - our own error: halt instead of losing the slot
                 item.fail(error)
-            item.started_s = 0.0  # it may stay in the queue for longer than the deadline
+            item.leave_slot()
             self._done.put(item)
 
 
@@ -80,7 +91,7 @@ class AsyncSlots:
     """Slots in an event loop that runs in a thread of its own, for asynchronous functions."""
 
     def __init__(
-        self, capacity: int, processor: Processor, done: FinishedItems, loop: asyncio.AbstractEventLoop
+        self, capacity: int, processor: ItemProcessor, done: FinishedItems, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.capacity = capacity
         self._processor = processor
@@ -109,7 +120,7 @@ class AsyncSlots:
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - as in ThreadSlots
             item.fail(error)
         finally:
-            item.started_s = 0.0  # as in ThreadSlots
+            item.leave_slot()
             self._done.put(item)
 
     async def _finish(self, timeout_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     headers_or_none,
     hidden_topics,
     last_failure,
+    open_since_ms,
     partitions_of,
     read,
     read_unfinished,
@@ -25,11 +26,12 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
 from kafka_redelivery.topology.wire.journal import last_outcome
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.protocols import Message, Partition
 
 
@@ -149,6 +151,13 @@ class _Finder:
             if message.key() == self._wanted.text.encode():
                 partition = Partition(message.topic(), message.partition())
                 yield _unfinished(positions, partition, message.offset())
+        hidden = positions.hidden()
+        self._note_limit("records of the sources in and behind open transactions", hidden)
+        since_ms = open_since_ms(self._settings, hidden)
+        for message in read(self._settings, hidden, self._limit, self._report, uncommitted=True):
+            if message.key() == self._wanted.text.encode():
+                partition = Partition(message.topic(), message.partition())
+                yield _hidden(partition, message.offset(), since_ms)
 
     def _waiting(self) -> Iterator[Found]:
         """Yield where the record waits for a redelivery."""
@@ -205,6 +214,9 @@ class _Finder:
             progress = positions.progress(partition)
             if offset >= progress.next_offset and progress.track(offset):
                 yield _unfinished(positions, partition, offset)
+        first, end = positions.hidden().get(partition, (0, 0))
+        if first <= offset < end:
+            yield _hidden(partition, offset, open_since_ms(self._settings, {partition: (first, end)}))
 
     def _finished(self, partition: Partition, offset: int) -> Iterator[Found]:
         """Yield what is known of a source record that is nowhere else."""
@@ -269,6 +281,13 @@ def _unfinished(positions: Positions, partition: Partition, offset: int) -> Foun
     if in_place is None:
         return Found(name, State.SOURCE, name)
     return Found(name, State.SOURCE, name, in_place.deliveries, in_place.due_ms, "waits in place")
+
+
+def _hidden(partition: Partition, offset: int, since_ms: Mapping[Partition, int]) -> Found:
+    """Return what is known of a source record that no reader of committed records sees yet."""
+    name, first_ms = f"{partition}@{offset}", since_ms.get(partition)
+    since = "" if first_ms is None else f", whose first record was written at {printable_time(first_ms)}"
+    return Found(name, State.SOURCE, name, cause=f"it is in or behind an open transaction{since}")
 
 
 def _lineage(message: Message) -> Lineage:

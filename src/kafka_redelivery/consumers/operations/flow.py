@@ -63,8 +63,10 @@ class Flow:
         due = [each.first_due_ms for each in self.of("tier") if each.first_due_ms is not None]
         return max(0, self.status.at_ms - min(due)) if due else 0
 
-    def members(self, *, schedulers: bool) -> int:
-        """Return how many workers, or schedulers, the group has."""
+    def members(self, *, schedulers: bool) -> int | None:
+        """Return how many workers, or schedulers, the group has; ``None`` if Kafka does not list them."""
+        if self.status.pausing.members is None:
+            return None
         return sum((each.group != self.status.group) == schedulers for each in self.status.members)
 
 

@@ -1,10 +1,10 @@
-"""`redelivery pause` and `redelivery resume`: write pauses to the control topic, and wait until processes obey."""
+"""`redelivery pause` and `resume`: write to the control topic what an operator decides, and wait until it is obeyed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ConsumersError
@@ -12,6 +12,7 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.durations import parse_milliseconds, parse_time
 from kafka_redelivery.topology.errors import OptionError
+from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.pauses import (
     Applied,
     Pause,
@@ -19,24 +20,20 @@ from kafka_redelivery.topology.wire.pauses import (
     PauseScope,
     PauseTarget,
     ProcessName,
+    Reported,
     pause_record,
     tombstones,
 )
-from kafka_redelivery.transport.admin.control_tail import ControlTail
-from kafka_redelivery.transport.admin.control_topic import append_control
+from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.group_members import GroupMembers
-from kafka_redelivery.transport.protocols import TopicMetadata
+from kafka_redelivery.transport.protocols import Partition, TopicMetadata
+
+Owners = Mapping[str, Mapping[str, Sequence[Partition]] | None]
+"""The groups of workers and schedulers, with the partitions of each member; ``None`` = the members are unknown."""
 
 _POLL_S = 0.1
 _READ_S = 10.0
 """How long to wait for what this process itself has written."""
-
-
-class NoControlTopicError(ConsumersError):
-    """The group has no control topic."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,9 @@ class AppliedPauses:
 
     members: int | None
     """How many members the groups of workers and schedulers have; ``None`` = unknown."""
+
+    faults: Mapping[ProcessName, Reported] = field(default_factory=dict)
+    """What each process has reported that keeps records waiting; old reports, too."""
 
     @property
     def applied(self) -> int:
@@ -113,7 +113,13 @@ def end_of_pause(text: str, now_ms: int) -> int:
     return until_ms
 
 
-def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> AppliedPauses:
+def pause(
+    settings: Settings,
+    targets: Sequence[PauseTarget],
+    until_ms: int | None,
+    wait_s: float,
+    listing: GroupMembers | None = None,
+) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
     Args:
@@ -121,27 +127,30 @@ def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | No
         targets: what to pause. A pause that holds already gets a new end.
         until_ms: when the pause ends by itself (epoch ms); ``None`` = with :func:`resume`.
         wait_s: how long to wait at most.
+        listing: lists the members of the group, which are waited for. Without it a new one does.
 
     Raises:
-        NoControlTopicError: there is no control topic.
+        ConsumersError: there is no control topic.
         TransportError: Kafka does not answer, or refuses.
     """
-    return _change(settings, targets, until_ms, wait_s, withdraw=False)
+
+    def records(before: Pauses, now_ms: int) -> list[ControlRecord]:
+        ended = [each for each, known in before.pauses.items() if not known.holds(now_ms)]
+        return [*tombstones(ended), *(pause_record(target, until_ms, now_ms) for target in targets)]
+
+    return write_and_wait(settings, records, wait_s, listing)
 
 
-def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> AppliedPauses:
+def resume(
+    settings: Settings, targets: Sequence[PauseTarget], wait_s: float, listing: GroupMembers | None = None
+) -> AppliedPauses:
     """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
-    return _change(settings, targets, None, wait_s, withdraw=True)
 
+    def records(before: Pauses, now_ms: int) -> list[ControlRecord]:
+        named = set(targets or before.pauses)
+        return tombstones(each for each, known in before.pauses.items() if each in named or not known.holds(now_ms))
 
-def applied_pauses(settings: Settings) -> AppliedPauses:
-    """Return the pauses of a group, and which processes obey. Without a control topic there are none.
-
-    Raises:
-        TransportError: Kafka does not answer, or refuses.
-    """
-    with closing(control_tail(settings)) as tail:
-        return observed(settings, tail, GroupMembers(settings.kafka))
+    return write_and_wait(settings, records, wait_s, listing)
 
 
 def control_tail(settings: Settings, *, keep_records: bool = False) -> ControlTail:
@@ -150,56 +159,65 @@ def control_tail(settings: Settings, *, keep_records: bool = False) -> ControlTa
     return ControlTail(settings.kafka, settings.group, topic, keep_records=keep_records)
 
 
-def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> AppliedPauses:
-    """Return what :func:`applied_pauses` returns, from clients that exist already."""
-    return _seen(tail.read_to_end().readable(), _members(settings, listing))
+def owners_of(settings: Settings, listing: GroupMembers) -> Owners:
+    """Ask Kafka for the partitions of each worker and scheduler.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses.
+    """
+    return {group: listing.owners(group) for group in (settings.group, scheduler_group(settings.group))}
 
 
-def _members(settings: Settings, listing: GroupMembers) -> int | None:
-    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848)."""
-    number = 0
-    for group in (settings.group, scheduler_group(settings.group)):
-        if listing.any(group) is None:
-            return None
-        number += listing.count(group)
-    return number
+def observed(pauses: Pauses, owners: Owners) -> AppliedPauses:
+    """Return which pauses of a group hold now, and which of its processes obey."""
+    holding = tuple(pauses.holding(wall_clock_ms()))
+    members = None if None in owners.values() else sum(len(each or ()) for each in owners.values())
+    return AppliedPauses(
+        holding, pauses.end, dict(sorted(pauses.processes.items())), members, dict(sorted(pauses.faults.items()))
+    )
 
 
-def _change(
-    settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
+def write_and_wait(
+    settings: Settings,
+    records: Callable[[Pauses, int], list[ControlRecord]],
+    wait_s: float,
+    listing: GroupMembers | None = None,
 ) -> AppliedPauses:
-    listing = GroupMembers(settings.kafka)
+    """Write what an operator has decided to the control topic, and wait until all processes obey.
+
+    Args:
+        settings: the configuration.
+        records: returns them, from what the topic says and the time (epoch ms). Without any nothing is written.
+        wait_s: how long to wait at most.
+        listing: as of :func:`pause`.
+
+    Raises:
+        ConsumersError: there is no control topic.
+        TransportError: Kafka does not answer, or refuses.
+    """
+    listing = listing or GroupMembers(settings.kafka)
     with closing(control_tail(settings)) as tail:
         if not tail.exists():
-            raise NoControlTopicError(settings.naming().control_topic())
-        before, now_ms = tail.read_to_end().readable(), wall_clock_ms()
-        named = set(targets or before.pauses)
-        ended = [
-            each for each, known in before.pauses.items() if not known.holds(now_ms) or (withdraw and each in named)
-        ]
-        if withdraw and not ended:
-            return _seen(before, _members(settings, listing))
+            topic = settings.naming().control_topic()
+            raise ConsumersError(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
+        before = tail.read_to_end().readable()
+        decided = records(before, wall_clock_ms())
+        if not decided:
+            return observed(before, owners_of(settings, listing))
         # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
-        records = tombstones([*before.processes, *ended])
-        if not withdraw:
-            records += [pause_record(target, until_ms, now_ms) for target in targets]
-        append_control(settings.kafka, settings.naming().control_topic(), records)
-        return _await(tail, before, _members(settings, listing), wait_s)
+        written = [*tombstones(before.processes), *decided]
+        append_control(settings.kafka, settings.naming().control_topic(), written)
+        return _await(tail, before, owners_of(settings, listing), wait_s)
 
 
-def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: float) -> AppliedPauses:
+def _await(tail: ControlTail, before: Pauses, owners: Owners, wait_s: float) -> AppliedPauses:
     """Read what was written, and wait until the processes have noted it."""
     deadline_s = monotonic_s() + wait_s
     while True:
         pauses = tail.poll(_POLL_S)
-        seen = _seen(pauses, expected)
+        seen = observed(pauses, owners)
         written, left_s = pauses.end > before.end, deadline_s - monotonic_s()
-        if written and (left_s <= 0 or (seen.whole and expected is not None)):
+        if written and (left_s <= 0 or (seen.whole and seen.members is not None)):
             return seen
         if left_s <= -_READ_S:
             return seen
-
-
-def _seen(pauses: Pauses, expected: int | None) -> AppliedPauses:
-    holding = tuple(pauses.holding(wall_clock_ms()))
-    return AppliedPauses(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)

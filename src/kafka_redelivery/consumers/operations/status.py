@@ -6,16 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.operations.pausing import AppliedPauses, control_tail, observed
+from kafka_redelivery.consumers.operations.outages import DependencyState, dependency_states
+from kafka_redelivery.consumers.operations.pausing import (
+    AppliedPauses,
+    Owners,
+    control_tail,
+    observed,
+    owners_of,
+)
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
+    Ranges,
     Report,
     configured_tiers,
     due_ms,
     hidden_topics,
     last_failure,
+    open_since_ms,
     partitions_of,
     read_unfinished,
 )
@@ -23,11 +33,12 @@ from kafka_redelivery.topology.cluster.offset_check import created_again
 from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
-from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
+from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.client_config import admin_config
 from kafka_redelivery.transport.protocols import Partition
 
@@ -36,6 +47,14 @@ _READ_AT_MOST = 10_000
 
 _CAUSES = 3
 """How many causes are shown of each tier."""
+
+_OPEN_MS = 60_000
+"""Twice as long as a transaction of this project may be open by default."""
+
+_OPEN_AT_MOST = 20
+"""Of how many partitions the first record of an open transaction is read."""
+
+_OVERDUE_MS = 60_000
 
 _BOUNDS_S = {"overdue": 0.0, "within 1m": 60.0, "within 1h": 3600.0, "later": float("inf")}
 
@@ -83,6 +102,22 @@ class TopicBacklog:
     end: int = 0
     """Sum of the end offsets. Between two looks it grows by what was added."""
 
+    hidden: int = 0
+    """At most so many more are in or behind open transactions: no process sees them yet."""
+
+
+class WaitsForDependency(NamedTuple):
+    """A dependency, and what waits while it is away."""
+
+    state: DependencyState
+    records: int
+    """How many records of its sources and their ready topics are not finished, at most."""
+
+    def __str__(self) -> str:
+        if self.state.opened is None:
+            return str(self.state)
+        return f"{self.state}; at most {self.records:,} records of {', '.join(self.state.sources)} wait"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
@@ -101,24 +136,31 @@ class GroupStatus:
     faults: tuple[str, ...]
     """What keeps records waiting, each with how to fix it."""
 
+    dependencies: tuple[WaitsForDependency, ...] = ()
+
+    @property
+    def outages(self) -> list[WaitsForDependency]:
+        """The dependencies that are away."""
+        return [each for each in self.dependencies if each.state.opened is not None]
+
 
 def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
-    """Look at a group once; see :meth:`StatusReader.look`."""
-    with closing(StatusReader(settings)) as reader:
+    """Look at a group once, for a command; see :meth:`StatusReader.look`."""
+    with closing(StatusReader(settings, every_protocol=True)) as reader:
         return reader.look(report)
 
 
 class StatusReader:
     """Looks at a group with the same clients again and again. Not thread-safe; after an error it has to be closed."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Open the clients, which connect with the first look."""
+    def __init__(self, settings: Settings, *, every_protocol: bool = False) -> None:
+        """Open the clients, which connect with the first look. ``every_protocol``: as of :class:`GroupMembers`."""
         self._settings = settings
         calls = AdminCalls(admin_config(settings.kafka), timeout_s=TIMEOUT_S)
         self._admin = ClusterAdmin(settings.kafka, calls=calls)
         self._offsets = PartitionOffsets(settings.kafka, calls=calls)
         self._calls = calls
-        self._listing = GroupMembers(settings.kafka, calls=calls)
+        self._listing = GroupMembers(settings.kafka, calls=calls, every_protocol=every_protocol)
         with ExitStack() as opened:
             self._committed = {
                 group: opened.enter_context(closing(CommittedOffsets(calls, settings.kafka, group)))
@@ -127,6 +169,11 @@ class StatusReader:
             self._tail = opened.enter_context(closing(control_tail(settings, keep_records=True)))
             self._opened = opened.pop_all()
         self._waiting: tuple[Positions, Mapping[str, WaitingRecords]] | None = None
+        self._hidden: set[tuple[Partition, int]] | None = None
+        """The first offset of each partition that was in an open transaction at the last look."""
+
+        self._since_ms: dict[tuple[Partition, int], int] = {}
+        """When the first record of such a transaction was written (epoch ms), as far as it was read."""
 
     def close(self) -> None:
         """Release the clients."""
@@ -153,8 +200,9 @@ class StatusReader:
             self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless], marks)
             for group, topics in ((settings.group, roles), (scheduler_group(settings.group), waiting), (None, dead))
         )
-        seen = observed(settings, self._tail, self._listing)
-        members = tuple(_members(self._listing, settings))
+        pauses = self._tail.read_to_end().readable()
+        owners = owners_of(settings, self._listing)
+        seen, members = observed(pauses, owners), tuple(_members(owners))
         faults = [
             *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
             *(
@@ -171,18 +219,48 @@ class StatusReader:
         ]
         now_ms = wall_clock_ms()
         records = self._records(waiting, tiers, report)
+        faults += self._open({**read.hidden(), **tiers.hidden()}, now_ms)
+        if seen.members is None or any(each.group != settings.group for each in members):
+            faults += _overdue(records, seen, now_ms)
+        faults += _reported(seen, now_ms)
+        backlogs = (
+            *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
+            *(_tier(tiers, topic, found, now_ms) for topic, found in records.items()),
+        )
         return GroupStatus(
             settings.group,
             now_ms,
             seen,
             members,
-            (
-                *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
-                *(_tier(tiers, topic, found, now_ms) for topic, found in records.items()),
-            ),
+            backlogs,
             _kept(letters, dead),
             tuple(faults),
+            tuple(_waits(settings, each, backlogs) for each in dependency_states(settings, pauses, now_ms)),
         )
+
+    def _open(self, hidden: Ranges, now_ms: int) -> Iterable[str]:
+        """Yield the transactions that are open for longer than those of any process of this project.
+
+        One that was not there at the look before is too young, so its first record is read at the next look.
+        """
+        firsts = {(each, first) for each, (first, _) in hidden.items()}
+        lasting = firsts if self._hidden is None else firsts & self._hidden
+        self._hidden = firsts
+        unknown = sorted(lasting - self._since_ms.keys())[:_OPEN_AT_MOST]
+        found = open_since_ms(self._settings, {each: hidden[each] for each, _ in unknown})
+        self._since_ms = {each: self._since_ms[each] for each in lasting & self._since_ms.keys()}
+        self._since_ms |= {(each, first): found[each] for each, first in unknown if each in found}
+        late = {each: since_ms for each, since_ms in self._since_ms.items() if since_ms < now_ms - _OPEN_MS}
+        # Its producer may give a record an older time than it was written at.
+        still = self._offsets.last_stable_offsets({partition for partition, _ in late})
+        for (partition, first), since_ms in sorted(late.items()):
+            if still[partition] == first:
+                yield (
+                    f"{partition}: {hidden[partition][1] - first} records from offset {first} on are in or behind a "
+                    f"transaction that is open since {printable_time(since_ms)}, so no process sees them; let its "
+                    f"producer end it. If that is gone for good, drop what it wrote there with: kafka-transactions.sh "
+                    f"abort --topic {partition.topic} --partition {partition.number} --start-offset {first}"
+                )
 
     def _positions(self, group: str | None, partitions: list[Partition], marks: Mapping[str, str]) -> Positions:
         return Positions.of(self._offsets, None if group is None else self._committed[group], partitions, marks)
@@ -208,6 +286,12 @@ class WaitingRecords:
     causes: Counter[str] = field(default_factory=Counter)
 
 
+def _waits(settings: Settings, state: DependencyState, backlogs: Iterable[TopicBacklog]) -> WaitsForDependency:
+    naming = settings.naming()
+    topics = {topic for source in state.sources for topic in (source, naming.ready_topic(source))}
+    return WaitsForDependency(state, sum(each.records for each in backlogs if each.topic in topics))
+
+
 def _kept(letters: Positions, topics: Iterable[str]) -> dict[str, int]:
     """Return how many records each of these topics keeps."""
     kept = dict.fromkeys(topics, 0)
@@ -218,7 +302,12 @@ def _kept(letters: Positions, topics: Iterable[str]) -> dict[str, int]:
 
 def _read(positions: Positions, topic: str, role: str) -> TopicBacklog:
     finished, end = _sums(positions, topic)
-    return TopicBacklog(topic, role, end - finished, finished=finished, end=end)
+    return TopicBacklog(topic, role, end - finished, finished=finished, end=end, hidden=_hidden(positions, topic))
+
+
+def _hidden(positions: Positions, topic: str) -> int:
+    """Return how many records of a topic are in or behind open transactions at most."""
+    return sum(end - first for each, (first, end) in positions.hidden().items() if each.topic == topic)
 
 
 def _sums(positions: Positions, topic: str) -> tuple[int, int]:
@@ -227,10 +316,30 @@ def _sums(positions: Positions, topic: str) -> tuple[int, int]:
     return sum(first for first, _ in ranges), sum(end for _, end in ranges)
 
 
-def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
-    for group in (settings.group, scheduler_group(settings.group)):
-        for name, partitions in sorted(listing.owners(group).items()):
+def _members(owners: Owners) -> Iterable[Member]:
+    for group, found in owners.items():
+        for name, partitions in sorted((found or {}).items()):
             yield Member(group, name.removeprefix(f"{group}."), len(partitions))
+
+
+def _overdue(records: Mapping[str, WaitingRecords], seen: AppliedPauses, now_ms: int) -> Iterable[str]:
+    """Yield the tiers whose first record is long overdue, although nothing is paused."""
+    paused = {each.target.topic for each in seen.pauses}
+    for topic, waiting in records.items():
+        first_ms = min(waiting.due_ms, default=now_ms)
+        if first_ms < now_ms - _OVERDUE_MS and not paused & {topic, ""}:
+            yield (
+                f"{topic}: its first record was due at {printable_time(first_ms)} and is not released; see what "
+                "/readyz and the log of the schedulers say: one hangs, is halted there, or is behind"
+            )
+
+
+def _reported(seen: AppliedPauses, now_ms: int) -> Iterable[str]:
+    """Yield what running processes have reported."""
+    for name, reported in seen.faults.items():
+        if reported.until_ms > now_ms:
+            for line in reported.text.splitlines():
+                yield f"{name.role} {name.instance}: {line}"
 
 
 def _deleted(group: str, positions: Positions) -> Iterable[str]:
@@ -254,8 +363,8 @@ def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, se
         yield f"no scheduler runs: group {scheduler_group(settings.group)} has no members; run: redelivery scheduler"
     if not seen.whole:
         yield (
-            f"{seen.members - seen.applied} of {seen.members} processes do not obey the newest pause, or its end, yet; "
-            "if that lasts, restart those without the newest offset"
+            f"{seen.members - seen.applied} of {seen.members} processes do not obey the newest pause or outage, "
+            "or its end, yet; if that lasts, restart those without the newest offset"
         )
 
 
@@ -274,6 +383,7 @@ def _tier(tiers: Positions, topic: str, waiting: WaitingRecords, now_ms: int) ->
         due_ms=tuple(sorted(times)),
         finished=finished,
         end=end,
+        hidden=_hidden(tiers, topic),
     )
 
 

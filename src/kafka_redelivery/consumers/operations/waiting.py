@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, ProgressError
@@ -11,9 +11,9 @@ from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.topic_mark import is_void
-from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
-from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -34,6 +34,8 @@ class Positions:
     starts: Mapping[Partition, int]
     ends: Mapping[Partition, int]
     committed: Mapping[Partition, Checkpoint]
+    log_ends: Mapping[Partition, int] = field(default_factory=dict, compare=False)
+    """The ends with what is in and behind open transactions, which no reader of committed records sees."""
 
     @classmethod
     def of(
@@ -51,7 +53,8 @@ class Positions:
             partitions: the partitions.
             marks: the mark of each topic, if they are known already.
         """
-        # In this order a group that commits meanwhile is never outside the bounds.
+        # In this order a group that commits meanwhile is never outside the bounds, and what is written meanwhile does
+        # not seem to be behind an open transaction.
         starts = offsets.log_start_offsets(partitions)
         if isinstance(group, CommittedOffsets):
             committed = group.ask(partitions)
@@ -60,7 +63,8 @@ class Positions:
         if marks is None:
             marks = topic_marks(offsets.calls, {each.topic for each in committed})
         present = {each: at for each, at in committed.items() if not is_void(at.metadata, marks.get(each.topic, ""))}
-        return cls(starts, offsets.last_stable_offsets(partitions), present)
+        log_ends = offsets.high_watermarks(partitions)
+        return cls(starts, offsets.last_stable_offsets(partitions), present, log_ends)
 
     def unfinished(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset that is not finished, and the end offset."""
@@ -71,6 +75,10 @@ class Positions:
     def ranges(self) -> dict[Partition, tuple[int, int]]:
         """Return what is not finished of each partition that has such records."""
         return {each: (first, end) for each in self.ends for first, end in (self.unfinished(each),) if first < end}
+
+    def hidden(self) -> dict[Partition, tuple[int, int]]:
+        """Return the offsets that are in or behind an open transaction, of each partition that has some."""
+        return {each: (end, self.log_ends[each]) for each, end in self.ends.items() if end < self.log_ends.get(each, 0)}
 
     def progress(self, partition: Partition) -> Progress:
         """Return which records above the committed offset are finished."""
@@ -113,8 +121,29 @@ def read_unfinished(settings: Settings, positions: Positions, limit: int, report
             yield message
 
 
-def read(settings: Settings, ranges: Ranges, limit: int, report: Report) -> Iterator[Message]:
-    """Yield the first committed records of each of these ranges, about ``limit`` in all.
+def open_since_ms(settings: Settings, hidden: Ranges) -> dict[Partition, int]:
+    """Return when the first record of each of these open transactions was written (epoch ms).
+
+    Args:
+        settings: the configuration.
+        hidden: what :meth:`Positions.hidden` has returned.
+    """
+    firsts = {each: (first, first + 1) for each, (first, _) in hidden.items()}
+    found = read(settings, firsts, len(firsts), lambda *_: None, uncommitted=True)
+    return {Partition(each.topic(), each.partition()): each.timestamp()[1] for each in found}
+
+
+def read(
+    settings: Settings, ranges: Ranges, limit: int, report: Report, *, uncommitted: bool = False
+) -> Iterator[Message]:
+    """Yield the first records of each of these ranges, about ``limit`` in all.
+
+    Args:
+        settings: the configuration.
+        ranges: what to read.
+        limit: how many records to read at most.
+        report: gets the progress.
+        uncommitted: whether to read records of open and aborted transactions, too.
 
     Raises:
         ReaderError: Kafka refuses, or sends nothing for a long time.
@@ -122,7 +151,8 @@ def read(settings: Settings, ranges: Ranges, limit: int, report: Report) -> Iter
     starts = {each: first for each, (first, _) in ranges.items()}
     ends = shares(ranges, limit)
     total = sum(end - starts[each] for each, end in ends.items())
-    for number, message in enumerate(read_between(settings.kafka, settings.group, starts, ends)):
+    found = read_between(settings.kafka, settings.group, starts, ends, uncommitted=uncommitted)
+    for number, message in enumerate(found):
         if number % _REPORTED_EACH == 0:
             report(number, total)
         yield message

@@ -13,7 +13,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
-from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
+from kafka_redelivery.transport.admin.group_members import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import (
     Config,
     admin_config,
@@ -24,8 +24,6 @@ from kafka_redelivery.transport.client_config import (
 )
 from kafka_redelivery.transport.clients.auto_writer import AutoWriter
 from kafka_redelivery.transport.clients.enduring_control import EnduringControlTopic
-from kafka_redelivery.transport.clients.enduring_reader import EnduringReader
-from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
 from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.takeover import Endurance
@@ -44,6 +42,9 @@ class Instance:
     name: str
     stable: bool
     """Whether the process keeps the name over a restart."""
+
+    leaves: bool = False
+    """Whether it leaves the group when it stops, whatever ``leaveOnStop`` says."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Instance:
@@ -70,7 +71,7 @@ def open_reader(
     group: str,
     instance: Instance,
     *,
-    small_prefetch: bool = False,
+    scheduler: bool = False,
     changes: Config = _NO_CHANGES,
     report: Report | None = None,
 ) -> GroupReader:
@@ -80,20 +81,17 @@ def open_reader(
         settings: the configuration.
         group: the consumer group; a stable instance is a static member of it.
         instance: the name of this process.
-        small_prefetch: prefetch less, for records that wait in Kafka anyway.
+        scheduler: whether it reads tiers; see :func:`consumer_config`.
         changes: client settings that differ from the usual ones.
         report: receives what the reader waits for; it then waits out every outage. ``None``: it gives up.
     """
     static = f"{group}.{instance.name}" if instance.stable else None
-    config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
+    config = consumer_config(settings.kafka, group=group, instance=static, scheduler=scheduler) | changes
     incremental = static is not None and is_cooperative(config) and not is_new_protocol(config)
     unowned = UnownedPartitionWatch(admin_config(settings.kafka), group) if incremental else None
     end_offsets = None if settings.metrics.port is None else EndOffsets(settings.kafka)
-    leave = settings.leave_on_stop and static is not None
-    if report is None:
-        return GroupReader(config, unowned, end_offsets, leave_on_close=leave)
-    forbidden = ForbiddenTopics(admin_config(settings.kafka))
-    return EnduringReader(config, unowned, end_offsets, report, forbidden, leave_on_close=leave)
+    leave = static is not None and (settings.leave_on_stop or instance.leaves)
+    return GroupReader(config, unowned, end_offsets, report, leave_on_close=leave)
 
 
 @contextmanager

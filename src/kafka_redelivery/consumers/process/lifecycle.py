@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
-from kafka_redelivery.consumers.process.pause_watch import PauseView, watch_pauses
+from kafka_redelivery.consumers.process.pause_watch import PauseWatch, watch_pauses
 from kafka_redelivery.consumers.process.signals import stop_on_signal
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.metrics import Measurements, serve_metrics
+from kafka_redelivery.consumers.telemetry.metrics import Measurements, measurements, serve_metrics
 from kafka_redelivery.consumers.telemetry.observers import report_halts
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import Settings
@@ -26,8 +26,8 @@ class Process:
     instance: Instance
     health: Health
     observer: Measurements
-    pauses: PauseView
-    """What it must not handle now."""
+    pauses: PauseWatch
+    """What it must not handle now, and what else the control topic says."""
 
     @contextmanager
     def until_stopped(self, stop: Callable[[], None]) -> Iterator[None]:
@@ -51,7 +51,7 @@ def start_process(settings: Settings, role: str) -> Iterator[Process]:
     Raises:
         TopologyRefusedError: the topics would lose data.
         TransportError: Kafka cannot be asked about the topics or the pauses.
-        EndpointError: the port of the endpoint cannot be opened.
+        CannotStartError: the port of the endpoint cannot be opened.
     """
     verify(settings, AclRole(role))
     instance = Instance.from_settings(settings)
@@ -60,4 +60,23 @@ def start_process(settings: Settings, role: str) -> Iterator[Process]:
         serve_metrics(settings, role, instance.name, health) as observer,
         watch_pauses(settings, role, instance.name, health) as pauses,
     ):
+        yield Process(settings, instance, health, observer, pauses)
+
+
+@contextmanager
+def start_part(settings: Settings, role: str, instance: Instance, health: Health) -> Iterator[Process]:
+    """Start a role in a process that has others, too, and one endpoint for all.
+
+    Args:
+        settings: the configuration.
+        role: ``worker`` or ``scheduler``.
+        instance: the name of this one.
+        health: its own.
+
+    Raises:
+        TopologyRefusedError, TransportError: as :func:`start_process`.
+    """
+    verify(settings, AclRole(role))
+    observer = measurements(settings, role, instance.name)
+    with watch_pauses(settings, role, instance.name, health) as pauses:
         yield Process(settings, instance, health, observer, pauses)

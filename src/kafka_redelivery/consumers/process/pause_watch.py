@@ -1,11 +1,12 @@
-"""Follows the pauses in the control topic, and notes there which of them this process has applied."""
+"""Follows the pauses in the control topic, and notes there which of them this process has applied, and its faults."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
@@ -15,9 +16,19 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.control import ControlRecord
-from kafka_redelivery.topology.wire.pauses import Pause, PausedTopics, Pauses, ProcessName, process_record, tombstones
-from kafka_redelivery.transport.admin.control_tail import ControlTail
-from kafka_redelivery.transport.admin.control_topic import append_control
+from kafka_redelivery.topology.wire.outages import OutageNote, ProbeLease
+from kafka_redelivery.topology.wire.pauses import (
+    REPORT_LENGTH,
+    Pause,
+    PausedTopics,
+    Pauses,
+    ProcessName,
+    fault_record,
+    next_report,
+    process_record,
+    tombstones,
+)
+from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
 
@@ -33,6 +44,14 @@ _RESTART_S = 2.0
 _FORBIDDEN_S = 60.0
 _WRITE_S = 2.0
 _NOTE_AGAIN_S = 30.0
+_REPORT_S = 5.0
+"""How often it is examined whether the faults have changed."""
+
+_FORGOTTEN_MS = 3_600_000
+"""How old a fault of another process is when it is withdrawn: that process has died under a random name."""
+
+_SEEN_BY_OTHERS = frozenset({"pauses", "scheduler", "decided"})
+"""What `redelivery status` finds out itself."""
 
 
 class PauseView(Protocol):
@@ -72,7 +91,7 @@ class PauseWatch:
         Args:
             settings: the configuration.
             process: the name of this process in the control topic.
-            health: gets the pauses that hold.
+            health: gets the pauses that hold, and has the faults.
         """
         self._settings = settings
         self._naming = settings.naming()
@@ -86,15 +105,45 @@ class PauseWatch:
         self.tiers: frozenset[str] = frozenset()
         """See :class:`PauseView`. Written by the watching thread."""
 
+        self._records: SimpleQueue[ControlRecord] = SimpleQueue()
+        """What others want to be written."""
+
         self._applied = 0
         self._noted = 0
         """The offset that the control topic has as applied by this process; 0 = it has none."""
 
-        self._note_at_s = 0.0
+        self._note_at_s = self._report_at_s = 0.0
+        self._exists = False
+        """Whether there is a control topic that can be read."""
 
     def applied(self, pauses: PausedTopics) -> None:
         """See :class:`PauseView`. Called by the thread of work."""
         self._applied = pauses.end
+
+    @property
+    def outages(self) -> Mapping[str, OutageNote]:
+        """See :class:`OutageView`."""
+        return self._known.outages
+
+    @property
+    def decided(self) -> Mapping[str, OutageNote]:
+        """See :class:`OutageView`."""
+        return self._known.decided
+
+    @property
+    def probes(self) -> Mapping[str, ProbeLease]:
+        """See :class:`ProbeView`."""
+        return self._known.probes
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`ProbeView`."""
+        return self._exists
+
+    def publish(self, records: list[ControlRecord]) -> None:
+        """See :class:`OutageView`. Safe from any thread."""
+        for record in records:
+            self._records.put(record)
 
     def read(self) -> None:
         """Read the control topic to its end. Without a topic, or without the right to read it, nothing is paused.
@@ -126,15 +175,19 @@ class PauseWatch:
             _log.debug("it is unknown what is paused: %s", error)
             ended.wait(_FORBIDDEN_S)
         finally:
+            self._exists = False
             self._close()
 
     def _follow(self, ended: threading.Event) -> None:
         while self._tail is not None and not ended.is_set():
-            if not self._tail.exists():
+            self._exists = self._tail.exists()
+            if not self._exists:
                 ended.wait(_ABSENT_S)
                 continue
             self._update(self._tail.poll(_POLL_S))
+            self._write()
             self._note()
+            self._report()
 
     def _close(self) -> None:
         tail, self._tail = self._tail, None
@@ -156,6 +209,18 @@ class PauseWatch:
             self._health.note("pauses", f"paused: {text}" if text else "")
         self.current = current
 
+    def _write(self) -> None:
+        """Write what others want to be written. Nothing is lost without it."""
+        records = []
+        with suppress(Empty):
+            while True:
+                records.append(self._records.get_nowait())
+        try:
+            if records:
+                self._append(records)
+        except AdminError as error:
+            _log.warning("the group does not learn of an outage or of its end: %s", error)
+
     def _note(self) -> None:
         """Note in the control topic what this process has applied, if that has changed. Nothing is lost without it."""
         applied = self._applied
@@ -168,11 +233,30 @@ class PauseWatch:
             self._note_at_s = monotonic_s() + _NOTE_AGAIN_S
             _log.warning("`redelivery status` cannot show that this process obeys the pauses: %s", error)
 
+    def _report(self) -> None:
+        """Report in the control topic what keeps records of this process waiting. Nothing is lost without it."""
+        if monotonic_s() < self._report_at_s:
+            return
+        self._report_at_s, now_ms = monotonic_s() + _REPORT_S, wall_clock_ms()
+        text, known = self._health.faults(_SEEN_BY_OTHERS)[:REPORT_LENGTH], self._known.faults
+        records = [fault_record(each, None) for each, last in known.items() if last.at_ms < now_ms - _FORGOTTEN_MS]
+        if report := next_report(known.get(self._process), text, now_ms):
+            records.append(fault_record(self._process, report))
+        try:
+            if records:
+                self._append(records)
+        except AdminError as error:
+            self._report_at_s = monotonic_s() + _NOTE_AGAIN_S
+            _log.warning("`redelivery status` cannot show the faults of this process: %s", error)
+
     def withdraw(self) -> None:
-        """Remove the note of this process, because it stops."""
-        if self._noted:
+        """Remove the notes of this process, because it stops."""
+        records = tombstones([self._process]) if self._noted else []
+        if self._process in self._known.faults:
+            records.append(fault_record(self._process, None))
+        if records:
             with suppress(TransportError):
-                self._append(tombstones([self._process]))
+                self._append(records)
 
     def _append(self, records: list[ControlRecord]) -> None:
         append_control(self._settings.kafka, self._naming.control_topic(), records, _WRITE_S)

@@ -6,30 +6,30 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
-from kafka_redelivery.consumers.flow.lost_position import LostPosition
-from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
+from kafka_redelivery.consumers.flow.stops import LostPosition, Stops
 from kafka_redelivery.consumers.scheduler.release import Release
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
-from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
+from kafka_redelivery.transport.errors import WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 
 class AssignedTiers:
     """Opens each partition at its committed progress. Only the scheduler's thread uses it."""
 
-    def __init__(self, reader: Reader, first_offsets: FirstOffsets, halted: HaltedTiers, mixed_topic: str) -> None:
+    def __init__(self, reader: Reader, first_offsets: FirstOffsets, stops: Stops, mixed_topic: str) -> None:
         """Start without partitions.
 
         Args:
             reader: returns committed offsets.
             first_offsets: chooses where a partition without a committed offset starts.
-            halted: gets the partitions that have no position.
+            stops: gets the partitions that have no position.
             mixed_topic: the name of the tier whose records stay for different times.
         """
         self._reader = reader
         self._first_offsets = first_offsets
-        self._halted = halted
+        self._stops = stops
         self._mixed_topic = mixed_topic
         self._keep_at_s = monotonic_s() + KEEP_EVERY_S
         self.delays_ms: dict[str, int] = {}
@@ -44,7 +44,7 @@ class AssignedTiers:
     @property
     def owned(self) -> list[Partition]:
         """The opened partitions, and those that are halted instead. Safe from any thread."""
-        return [*self.opened, *self._halted.partitions]
+        return [*self.opened, *self._stops.lost]
 
     def open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from.
@@ -60,26 +60,22 @@ class AssignedTiers:
             if partition.topic not in self.delays_ms or partition in self._first_offsets.gone:
                 self._close(partition)  # the tier was deleted meanwhile, or has fewer partitions now
                 continue
-            committed = positions.get(partition)
-            progress: Progress | LostPosition
-            if partition not in positions:
-                progress, start = LostPosition.forbidden(partition), 0
-            elif committed is None:
-                progress, start = self._first_progress(partition)
-            else:
-                progress, start = self._first_offsets.restore(partition, committed), committed.offset
-            starts[partition] = start
-            if isinstance(progress, LostPosition):
+            start = self._first_offsets.start(partition, positions, internal=True, repeated="released")
+            starts[partition] = start.offset
+            if isinstance(start.found, LostPosition):
                 self._close(partition)
-                self._halted.halt(progress)
+                self._stops.lose(start.found)
                 continue
-            if committed is None:
+            if positions[partition] is None:
                 self.unwritten.add(partition)
             else:
                 self.unwritten.discard(partition)
             topic = partition.topic
             ordered = topic != self._mixed_topic
-            self.opened[partition] = TierPartition(topic, self.delays_ms[topic], progress, ordered=ordered)
+            before = self.opened.get(partition)
+            self.opened[partition] = TierPartition(
+                topic, self.delays_ms[topic], start.found, ordered=ordered, before=before
+            )
         self.unwritten |= self._first_offsets.restored & self.opened.keys()
         return starts
 
@@ -98,26 +94,62 @@ class AssignedTiers:
 
     def resume_moved(self, in_flight: Release | None) -> None:
         """Open the halted partitions whose committed offset was moved. ``in_flight``: the write that is under way."""
-        control_read = self._first_offsets.control_problem() is None
-        present = self._first_offsets.present
-        self._seek(self._halted.moved(self.opened, in_flight, present, control_read=control_read))
+
+        def busy() -> set[Partition]:
+            unfinished = {each for each, tier in self.opened.items() if tier.progress.outstanding}
+            return unfinished if in_flight is None else unfinished | in_flight.checkpoints.keys()
+
+        moved = self._stops.moved(
+            self._first_offsets.committed_now, busy, lambda: self._first_offsets.control_problem() is None
+        )
+        for partition in moved:
+            self._stops.drop(partition)
+        self._seek(moved)
 
     def give_up(self, partitions: Collection[Partition]) -> None:
         """Drop partitions that are no longer owned."""
-        self._halted.forget(partitions)
         for partition in partitions:
-            self._first_offsets.forget(partition)
+            self._stops.drop(partition)
+            self._first_offsets.close(partition)
             self._close(partition)
 
-    def confirm(self, partitions: Iterable[Partition]) -> None:
-        """Note that the offsets of these partitions are committed."""
-        self.unwritten.difference_update(partitions)
+    def refuse(self, release: Release, error: WriteRefusedError) -> dict[Partition, Checkpoint]:
+        """Note the refused records of a write, which become dead letters.
+
+        If a record is refused a second time, or for a cause outside it, its partition halts.
+
+        Returns:
+            The offsets of the other partitions whose records are written nevertheless, if there is no transaction.
+        """
+        halted: set[Partition] = set()
+        for refused in error.refused:
+            partition, offset = release.origins[refused.index]
+            tier = self.opened.get(partition)
+            if tier is None:
+                halted.add(partition)  # given up meanwhile: its next owner releases the record
+            elif offset not in tier.refusals and not refused.cause.outside:
+                tier.refusals[offset] = refused.reason
+            elif partition not in halted:
+                halted.add(partition)
+                self._stops.refuse(partition, offset, release.produced[refused.index], refused)
+        if not error.others_written:
+            return {}
+        return {partition: point for partition, point in release.checkpoints.items() if partition not in halted}
+
+    def confirm(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Note that these offsets are committed. Refused records below them are finished."""
+        self.unwritten.difference_update(checkpoints)
+        self._stops.confirm(checkpoints)
+        for partition, checkpoint in checkpoints.items():
+            tier = self.opened.get(partition)
+            if tier is not None and tier.refusals:
+                tier.refusals = {at: why for at, why in tier.refusals.items() if at >= checkpoint.offset}
 
     def keep(self) -> None:
         """Let the offsets of all partitions be committed now and then, so that those of idle ones do not expire."""
         if monotonic_s() >= self._keep_at_s:
             self._keep_at_s = monotonic_s() + KEEP_EVERY_S
-            self.unwritten.update(self.opened.keys() - self._halted.partitions)
+            self.unwritten.update(self.opened.keys() - self._stops.lost)
 
     def note_first_offsets(self) -> None:
         """Note in the control topic which partitions have a committed offset."""
@@ -136,17 +168,6 @@ class AssignedTiers:
         forbidden = self._reader.forbidden
         unwritten = [each for each in self.unwritten if each.topic not in forbidden]
         return {each: self.opened[each].progress.checkpoint() for each in (*released, *unwritten)}
-
-    def _first_progress(self, partition: Partition) -> tuple[Progress | LostPosition, int]:
-        """Return the progress of a partition without a committed offset, or why it halts, and its start."""
-        if partition in self._first_offsets.unknown:
-            return LostPosition.control(partition, self._first_offsets.unknown[partition]), 0
-        expired = self._first_offsets.expired(partition, internal=True)
-        if expired is not None:
-            start, records = expired
-            return LostPosition.expired(partition, records, "released"), start
-        start = self._first_offsets.internal(partition)
-        return self._first_offsets.new_progress(partition, start), start
 
     def _close(self, partition: Partition) -> None:
         self.opened.pop(partition, None)

@@ -1,4 +1,4 @@
-"""Stops fetching the partitions of tiers for which a scheduler's buffer has no room, and resumes them."""
+"""How many records of each tier partition a scheduler buffers; it stops fetching those for which it has no room."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from collections.abc import Collection, Container, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf
 
-from kafka_redelivery.consumers.scheduler.buffer_limits import buffer_bytes, full_partitions
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.topology.config.settings import LimitsSection
+from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.transport.protocols import Partition, Reader
+
+_BUFFER_DIVISOR = 2
+"""A scheduler buffers half as much as a worker: only records that leave soon need to be in memory."""
+
+_MAX_MULTIPLE_OF_FREE = 4
+"""A partition may buffer four times as much as is free: one alone gets 4/5 of the buffer, each of eight gets 4/33."""
+
+_RESERVED_DIVISOR = 2
+"""Half of an equal share is always free to a partition, however much the others buffer: theirs may wait for hours."""
+
+_WRITE_DIVISOR = 4
+_MAX_WRITE_BYTES = 16 * 2**20
 
 _FETCH_AHEAD_MS = 1_000
 """How long before its first record leaves a postponed partition is fetched again."""
@@ -17,9 +29,42 @@ _FETCH_AHEAD_MS = 1_000
 _SOON_MS = 2 * _FETCH_AHEAD_MS
 """Records that leave within this time are not dropped: they are needed before a fetch pays off."""
 
-
 _STOP_FACTOR = 1.5
 """Nothing is fetched beyond one and a half times the limit: with the write in progress that is ``bufferBytes``."""
+
+
+def buffer_bytes(limits: LimitsSection) -> int:
+    """Return how many bytes a scheduler may buffer."""
+    return limits.buffer_bytes // _BUFFER_DIVISOR
+
+
+def write_bytes(limits: LimitsSection) -> int:
+    """Return how many bytes make a write full. They come on top of the buffer: until it ends, others are fetched."""
+    return min(_MAX_WRITE_BYTES, limits.buffer_bytes // _WRITE_DIVISOR)
+
+
+def full_partitions(
+    tiers: Mapping[Partition, TierPartition], paused: Collection[Partition], limits: LimitsSection
+) -> set[Partition]:
+    """Return the partitions whose buffer is full, or was full and is not half empty yet.
+
+    The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
+    """
+    records, size = limits.buffer_records // _BUFFER_DIVISOR, buffer_bytes(limits)
+    reserved = _RESERVED_DIVISOR * max(1, len(tiers))
+    buffered, buffered_bytes = sum(map(len, tiers.values())), sum(tier.bytes for tier in tiers.values())
+    max_records = max(1, records // reserved, _MAX_MULTIPLE_OF_FREE * (records - buffered))
+    max_bytes = max(1, size // reserved, _MAX_MULTIPLE_OF_FREE * (size - buffered_bytes))
+    full = set()
+    for partition, tier in tiers.items():
+        factor = 2 if partition in paused else 1
+        if (
+            len(tier) * factor >= max_records
+            or tier.bytes * factor >= max_bytes
+            or not tier.has_metadata_space(max(limits.batch_records, HOLE_BITS + 1))
+        ):
+            full.add(partition)
+    return full
 
 
 class FullBuffer:
@@ -34,12 +79,9 @@ class FullBuffer:
     """
 
     def __init__(self, reader: Reader, limits: LimitsSection) -> None:
-        """Start with all partitions resumed."""
+        """Keep the arguments."""
         self._reader = reader
         self._limits = limits
-        self._paused: set[Partition] = set()
-        self._postponed: dict[Partition, float] = {}
-        """When each postponed partition is fetched again (epoch ms)."""
 
     def pause(
         self,
@@ -61,8 +103,8 @@ class FullBuffer:
         Returns:
             the partitions to rewind to their committed offsets, because their records are to be dropped.
         """
-        self._postponed = {each: until for each, until in self._postponed.items() if until > now_ms}
-        full = full_partitions(tiers, self._paused, self._limits) | halted | stopped
+        paused = self._reader.paused
+        full = full_partitions(tiers, paused, self._limits) | halted | stopped
         dropped: list[Partition] = []
         limit = buffer_bytes(self._limits)
         if sum(tier.bytes for tier in tiers.values()) > limit:
@@ -74,11 +116,10 @@ class FullBuffer:
             )
             if sum(leaves_soon) > _STOP_FACTOR * limit:
                 full |= tiers.keys()
-        full |= self._postponed.keys() & tiers.keys()
-        if full != self._paused:
-            self._reader.pause(full - self._paused)
-            self._reader.resume(partition for partition in self._paused - full if partition in tiers)
-            self._paused = full
+        full |= {each for each, tier in tiers.items() if tier.fetch_at_ms > now_ms}
+        if full != paused:
+            self._reader.pause(full - paused)
+            self._reader.resume((paused - full) & tiers.keys())
         return dropped
 
     def _postpone(
@@ -103,16 +144,6 @@ class FullBuffer:
                 break
             excess -= tiers[partition].bytes
             # A paused partition is fetched when the operator resumes it, whenever its records leave.
-            self._postponed[partition] = now_ms if partition in stopped else leaves_ms - _FETCH_AHEAD_MS
+            tiers[partition].fetch_at_ms = now_ms if partition in stopped else leaves_ms - _FETCH_AHEAD_MS
             dropped.append(partition)
         return dropped
-
-    def clock_set_back(self) -> None:
-        """Fetch all postponed partitions, because the times that they wait for are not those of the clock any more."""
-        self._postponed.clear()
-
-    def forget(self, partitions: Collection[Partition]) -> None:
-        """Drop partitions that are no longer owned."""
-        self._paused.difference_update(partitions)
-        for partition in partitions:
-            self._postponed.pop(partition, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -40,7 +40,8 @@ from kafka_redelivery.topology.wire.headers import (
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.message_headers import headers_of
-from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
+from kafka_redelivery.transport.errors import WriteRefusedError
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ _NEWEST_WEIGHT = 0.2
 class Release:
     """One write of the scheduler."""
 
-    records: list[ProducerRecord] = field(default_factory=list)
+    produced: list[ProducerRecord] = field(default_factory=list)
     origins: list[tuple[Partition, int]] = field(default_factory=list)
     """For each produced record the partition and offset of its record in the tier."""
 
@@ -82,8 +83,19 @@ class Release:
     """Lineage and audit suffix of each dead letter that the audit has noted for this write."""
 
     checkpoints: Mapping[Partition, Checkpoint] = field(default_factory=dict)
+    starting: Collection[Partition] = ()
+    """The partitions without a committed offset."""
+
+    before: Mapping[Partition, Checkpoint | None] = field(default_factory=dict)
+    produces = True
+    """These two are not needed: after an aborted write the scheduler reads its records again."""
+
     early: bool = False
     """Whether the write begins before its records leave."""
+
+    def judged(self, error: WriteRefusedError) -> WriteRefusedError:
+        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`."""
+        return error
 
 
 class TopicMissingError(Exception):
@@ -109,9 +121,9 @@ class CommitLeadTime:
         """The lead time, rounded up."""
         return ceil(self._seconds * 1000)
 
-    def measure(self, result: WriteResult) -> None:
-        """Add a confirmed write to the average."""
-        self._seconds += _NEWEST_WEIGHT * (min(result.prepared_s, _MAX_LEAD_S) - self._seconds)
+    def measure(self, prepared_s: float) -> None:
+        """Add to the average what a confirmed write needed up to its commit."""
+        self._seconds += _NEWEST_WEIGHT * (min(prepared_s, _MAX_LEAD_S) - self._seconds)
 
 
 class ReleaseBuilder:
@@ -185,7 +197,7 @@ class ReleaseBuilder:
         """
         headers = headers_of(record.message)
         try:
-            lineage = read_lineage(headers)
+            address, number = record.origin or read_lineage(headers)[:2]
         except HeaderError as error:
             waiting = Lineage(partition.topic, partition.number, record.offset, record.message.timestamp()[1])
             lineage = read_partial_lineage(headers, waiting)
@@ -193,38 +205,34 @@ class ReleaseBuilder:
             address = read_address(headers) or lineage.address
             self._dead_letter(release, partition, record, lineage, address, failure, now_ms)
             return
-        ready_topic = self._ready_topic(lineage.address)
+        ready_topic = self._ready_topics.get(address) or self._look_up_ready_topic(address)
         if refusal is not None:
             problem = refusal
         elif ready_topic is None:
-            topic = self._naming.ready_topic(lineage.address)
-            if lineage.address in self._entries:
+            topic = self._naming.ready_topic(address)
+            if address in self._entries:
                 raise TopicMissingError((partition, record.offset), _for_missing(topic, record, headers))
-            problem = (
-                f"there is no topic {topic}, and {lineage.address} is not among the sources of group {self._group}"
-            )
+            problem = f"there is no topic {topic}, and {address} is not among the sources of group {self._group}"
         elif not record.final and record.due_ms > now_ms:
             release.moved += 1
             tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
             # Between tiers a record keeps its place, so that a write has as few partitions as the worker's.
             stays = self._retry_topics.is_ordered(partition.topic) and self._retry_topics.is_ordered(tier_topic)
-            place = partition.number if stays else lineage.partition
+            place = partition.number if stays else number
             self._produce(release, partition, record, tier_topic, place, list(headers))
             return
         else:
             release.due_ms.append(record.due_ms)
-            if lineage.address not in self._entries:
-                self._report_unconfigured(lineage.address, ready_topic)
-            self._produce(release, partition, record, ready_topic, lineage.partition, ready_headers(headers))
+            if address not in self._entries:
+                self._report_unconfigured(address, ready_topic)
+            in_order = record.origin is not None
+            self._produce(release, partition, record, ready_topic, number, ready_headers(headers, in_order=in_order))
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
-        self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
+        self._dead_letter(release, partition, record, read_lineage(headers), address, failure, now_ms)
 
-    def _ready_topic(self, source: str) -> str | None:
-        """Return the ready topic of a source; ``None`` if it does not exist. It is looked up once."""
-        known = self._ready_topics.get(source)
-        if known is not None:
-            return known
+    def _look_up_ready_topic(self, source: str) -> str | None:
+        """Return a ready topic that is not known; ``None`` if it does not exist. It is looked up once."""
         topic = self._naming.ready_topic(source)
         if topic not in self._missing:
             count = self._look_up([topic]).get(topic)
@@ -246,7 +254,7 @@ class ReleaseBuilder:
         number = self._retry_topics.partition_for(topic, place)
         message = record.message
         release.origins.append((partition, record.offset))
-        release.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
+        release.produced.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
 
     def _report_unconfigured(self, source: str, ready_topic: str) -> None:
         if source not in self._reported:
@@ -303,7 +311,7 @@ class ReleaseBuilder:
         ended = self._redrive_outcomes.record(lineage, decision, now_ms) if lineage.redrive else None
         if ended is not None:
             release.origins.append((partition, record.offset))
-            release.records.append(ended)
+            release.produced.append(ended)
         self._log.log(lineage, failure, decision, record.message.key(), location)
 
 

@@ -83,7 +83,7 @@ def open_scheduler(
     """
     report = health.waiting
     with open_control(settings) as control:
-        reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
+        reader = open_reader(settings, scheduler_group(settings.group), instance, scheduler=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         first_offsets = FirstOffsets(reader, control=control, topics=TopicWatch(settings.kafka, report))
         scheduler = Scheduler(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
-from kafka_redelivery.consumers.clock import Clock, monotonic_s
-from kafka_redelivery.consumers.clock_watch import ClockWatch
+from kafka_redelivery.consumers.clock import Clock, ClockWatch, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.flow.control import Topics
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
-from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
-from kafka_redelivery.consumers.flow.lane import sizes_of
-from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
+from kafka_redelivery.consumers.flow.lane import by_partition, sizes_of
+from kafka_redelivery.consumers.flow.stops import Stops
+from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
-from kafka_redelivery.consumers.scheduler.buffer_limits import write_bytes
-from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer
-from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
+from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer, write_bytes
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
     Release,
@@ -28,22 +24,26 @@ from kafka_redelivery.consumers.scheduler.release import (
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import ProcessObserver, Released, SchedulerObserver, TierBacklog
-from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
-from kafka_redelivery.consumers.writes.aborted_write import unreadable_topics
+from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver, TierBacklog
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.engine import (
+    AbortDeadline,
+    Committed,
+    Refused,
+    Repeat,
+    Rewind,
+    WriteEngine,
+    WriteLimits,
+)
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
-from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.cluster.acls import configured_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
-from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import (
+    PositionDeletedError,
     RefusalCause,
     RefusedRecord,
-    WriteAbortedError,
-    WriteRefusedError,
 )
 from kafka_redelivery.transport.protocols import (
     BackgroundWriter,
@@ -51,8 +51,11 @@ from kafka_redelivery.transport.protocols import (
     Partition,
     Reader,
     ReleaseTime,
-    WriteResult,
 )
+
+_MAX_WAIT_S = 0.2
+_WRITE_WAIT_S = 0.005  # how long a turn waits for the write in flight before it fetches
+_REPORT_INTERVAL_S = 1.0
 
 
 class KnownTopics:
@@ -129,89 +132,6 @@ class KnownTopics:
         self.counts = counts_to_produce_with(self.counts, ours)
 
 
-class Refusals:
-    """Refused records by tier partition and offset. They are dead-lettered when they are read again."""
-
-    def __init__(self, halted: HaltedPartitions, observer: ProcessObserver) -> None:
-        """Start without refusals.
-
-        Args:
-            halted: gets the partitions that cannot go on.
-            observer: learns of each of them.
-        """
-        self._halted = halted
-        self._observer = observer
-        self._reasons: dict[tuple[Partition, int], str] = {}
-
-    def reason(self, partition: Partition, offset: int) -> str | None:
-        """Return the broker's reason for refusing a record, ``None`` if it has not refused it."""
-        return self._reasons.get((partition, offset))
-
-    def add(self, release: Release, error: WriteRefusedError) -> dict[Partition, Checkpoint]:
-        """Add the refused records of a write. If one is a dead letter, or lacks a right or topic, its partition halts.
-
-        Returns:
-            The offsets of the other partitions whose records are written nevertheless, if there is no transaction.
-        """
-        halted: set[Partition] = set()
-        for refused in error.refused:
-            origin = release.origins[refused.index]
-            if origin not in self._reasons and not refused.cause.outside:
-                self._reasons[origin] = refused.reason
-            elif origin[0] not in halted:
-                halted.add(origin[0])
-                self._observer.halted(self._halted.halt(*origin, release.records[refused.index], refused))
-        if not error.others_written:
-            return {}
-        return {partition: point for partition, point in release.checkpoints.items() if partition not in halted}
-
-    def confirm(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """Drop the refusals that a confirmed write has dealt with."""
-        for partition, offset in list(self._reasons):
-            if partition in checkpoints and offset < checkpoints[partition].offset:
-                del self._reasons[partition, offset]
-
-    def forget(self, partitions: Collection[Partition]) -> None:
-        """Drop the refusals of partitions that are given up, or whose topics were created again."""
-        self._reasons = {origin: reason for origin, reason in self._reasons.items() if origin[0] not in partitions}
-
-
-class PausedTiers:
-    """Applies pauses between two turns of the scheduler. What is buffered of a paused tier stays buffered, in order."""
-
-    def __init__(self, pauses: PauseView) -> None:
-        """Hold nothing yet."""
-        self._pauses = pauses
-        self._current = pauses.current
-
-    def apply(self) -> None:
-        """Obey the pauses that hold now. A write that has begun ends as usual."""
-        self._current = self._pauses.current
-        self._pauses.applied(self._current)
-
-    @property
-    def named(self) -> frozenset[str]:
-        """The tiers that the control topic names."""
-        return self._pauses.tiers
-
-    def running(self, tiers: Mapping[Partition, TierPartition]) -> Mapping[Partition, TierPartition]:
-        """Return the partitions that may be released."""
-        if not self._current:
-            return tiers
-        return {each: tier for each, tier in tiers.items() if not self._current.covers(each.topic)}
-
-    def held(self, partitions: Iterable[Partition]) -> set[Partition]:
-        """Return the partitions that are paused."""
-        return {each for each in partitions if self._current.covers(each.topic)} if self._current else set()
-
-    def report(self, observer: SchedulerObserver, partitions: Iterable[Partition]) -> None:
-        """Report what is held: a number for each assigned topic."""
-        partitions = list(partitions)
-        held = Counter({each.topic: 0 for each in partitions})
-        held.update(each.topic for each in self.held(partitions))
-        observer.paused(held, self._current.end)
-
-
 def backlog(tiers: Mapping[Partition, TierPartition], reader: Reader) -> list[TierBacklog]:
     """Return the backlog of each tier.
 
@@ -232,13 +152,6 @@ def backlog(tiers: Mapping[Partition, TierPartition], reader: Reader) -> list[Ti
         owned = 1 if before is None else before.partitions + 1
         backlogs[topic] = TierBacklog(topic, pending, oldest_ms, tier.delay_ms, owned)
     return list(backlogs.values())
-
-
-_log = logging.getLogger(__name__)
-
-_MAX_WAIT_S = 0.2
-_WRITE_WAIT_S = 0.005  # how long a turn waits for the write in flight before it fetches
-_REPORT_INTERVAL_S = 1.0
 
 
 class Scheduler:
@@ -276,24 +189,23 @@ class Scheduler:
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
         self._redrive_outcomes = RedriveOutcomes(self._naming.actions_topic(), {}, self.topics.look_up)
-        self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
-        self._abort_deadline = AbortDeadline(endures=True)
+        self._engine: WriteEngine[Release] = WriteEngine(writer, reader, observer, AbortDeadline(endures=True))
         self._limits = WriteLimits(settings.limits.batch_records, write_bytes(settings.limits))
-        self._halted = HaltedPartitions()
-        self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
-        self._halted_tiers = HaltedTiers(reader, observer, self._health)
-        self._assigned = AssignedTiers(reader, first_offsets, self._halted_tiers, self._naming.mixed_topic())
+        self._stops = Stops(observer, self._health)
+        self._assigned = AssignedTiers(reader, first_offsets, self._stops, self._naming.mixed_topic())
         self._tiers = self._assigned.opened
-        self._paused_tiers = PausedTiers(NoPauses())
+        self._held: AbstractSet[Partition] = frozenset()
+        """The partitions that are not released in this turn."""
+
         self._stopping = False
         self._reported_s = 0.0
         self._clock_watch = ClockWatch()
 
     def obey(self, pauses: PauseView) -> None:
         """Release nothing that is paused. Call it before :meth:`run`."""
-        self._paused_tiers = PausedTiers(pauses)
+        self._stops.pauses = pauses
 
     def stop(self) -> None:
         """Request a shutdown. Safe in a signal handler and from any thread."""
@@ -334,27 +246,27 @@ class Scheduler:
 
     def _turn(self) -> None:
         self._health.turned(self._writer.began_s)
-        self._paused_tiers.apply()
+        self._held = self._stops.unhandled(self._tiers)
+        self._stops.obey()
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
-            self._halted.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
+            self._stops.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
         self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
-        self._buffer(self._halted_tiers.fetch(self._settings.limits.batch_records, wait_s, self._tiers))
+        self._buffer(self._fetch(wait_s))
         self._pause_full()
         now_s = monotonic_s()
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
             self._observer.backlog(backlog(self._tiers, self._reader))
-            self._halted.report(self._observer, self._health, self._halted_tiers.labels(self._tiers.keys()))
-            self._paused_tiers.report(self._observer, self._tiers)
+            self._stops.report(self._reader, self._tiers.keys())
             self._failure_log.report_left_out()
-            self._health.waiting("writes", self._abort_deadline.problem)
-            self._observer.writes_failing(self._abort_deadline.failing_s)
+            self._engine.report(self._health)
             self._assigned.note_first_offsets()
         self._assigned.keep()
-        if self.topics.refresh(self._paused_tiers.named):
+        self._assigned.resume_moved(self._engine.writing)
+        if self.topics.refresh(self._stops.pauses.tiers):
             self._use_topics()
             self._restart()
 
@@ -381,8 +293,7 @@ class Scheduler:
             self._redrive_outcomes,
             self.topics.look_up,
         )
-        self._assigned.rewind(self._halted.resume_existing(partition_counts))
-        self._assigned.resume_moved(self._in_flight)
+        self._assigned.rewind(self._stops.resume_existing(partition_counts))
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._assigned.delays_ms:
             self._assigned.delays_ms = delays_ms
@@ -393,48 +304,56 @@ class Scheduler:
     def _check_clock(self) -> None:
         """Shorten waits if the wall clock was set back: records must not wait until it catches up."""
         now_ms = self._clock()
-        if set_back_ms := self._clock_watch.set_back_ms(now_ms):
-            _log.warning("the clock was set back by %d ms", set_back_ms)
+        if self._clock_watch.was_set_back(now_ms):
             for tier in self._tiers.values():
                 tier.clock_set_back(now_ms)
-            self._full_buffer.clock_set_back()
 
     def _wait_s(self) -> float:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
-        if self._abort_deadline.pause_left_s > 0:
-            return min(_MAX_WAIT_S, self._abort_deadline.pause_left_s)
-        running = self._paused_tiers.running(self._tiers).values()
-        leaving = [leaves_ms for tier in running if (leaves_ms := tier.next_ms) is not None]
+        if (pause_left_s := self._engine.deadline.pause_left_s) > 0:
+            return min(_MAX_WAIT_S, pause_left_s)
+        leaving = [leaves_ms for tier in self._running().values() if (leaves_ms := tier.next_ms) is not None]
         if not leaving:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, max(0, min(leaving) - self._lead_time.ms - self._clock()) / 1000)
 
+    def _running(self) -> Mapping[Partition, TierPartition]:
+        """Return the partitions that may be released."""
+        if not self._held:
+            return self._tiers
+        return {partition: tier for partition, tier in self._tiers.items() if partition not in self._held}
+
+    def _fetch(self, timeout_s: float) -> list[Message]:
+        try:
+            return self._reader.fetch(self._settings.limits.batch_records, timeout_s)
+        except PositionDeletedError as error:
+            self._stops.lose_read(error, self._tiers)
+            return []
+
     def _buffer(self, messages: list[Message]) -> None:
         """Add fetched records to their tiers; fetch again later what does not fit into the commit metadata."""
         now_ms = self._clock()
-        rejected: dict[Partition, int] = {}
-        for message, size in zip(messages, sizes_of(messages), strict=True):
-            partition = Partition(message.topic(), message.partition())
+        for partition, records in by_partition(messages).items():
             tier = self._tiers.get(partition)
-            if tier is None or partition in rejected or partition in self._halted.paused:
+            if tier is None or partition in self._stops.unread:
                 continue
-            if not tier.add(message, now_ms, size):
-                rejected[partition] = message.offset()
-        for partition, offset in rejected.items():
-            self._reader.seek(partition, offset)
+            for message, size in zip(records, sizes_of(records), strict=True):
+                if not tier.add(message, now_ms, size):
+                    self._reader.seek(partition, message.offset())
+                    break
 
     def _pause_full(self) -> None:
         """Stop fetching the partitions that are halted or paused, or whose buffer is full, and resume the others."""
-        halted = self._halted_tiers.partitions | (self._halted.paused & self._tiers.keys())
-        committing = () if self._in_flight is None else self._in_flight.checkpoints
+        halted = self._stops.lost | (self._stops.unread & self._tiers.keys())
+        committing = () if self._engine.writing is None else self._engine.writing.checkpoints
         busy = self._assigned.unwritten.union(committing)
-        stopped = self._paused_tiers.held(self._tiers)
+        stopped = self._held & self._tiers.keys()
         if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock()):
             self._assigned.rewind(dropped)
 
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
-        if self._writer.busy or self._abort_deadline.pause_left_s > 0:
+        if self._writer.busy or self._engine.deadline.pause_left_s > 0:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
@@ -442,18 +361,17 @@ class Scheduler:
         release = Release()
         released: list[Partition] = []
         leaves_ms = 0
-        for partition, tier in self._paused_tiers.running(self._tiers).items():
+        for partition, tier in self._running().items():
             taken = tier.take(horizon_ms, space, space_bytes)
             if taken:
                 try:
                     for record in taken:
-                        refusal = self._refusals.reason(partition, record.offset)
+                        refusal = tier.refusals.get(record.offset)
                         self._builder.add(release, partition, record, now_ms, refusal)
                 except TopicMissingError as error:
-                    self._forget_dead_letters(release)
+                    self._withdraw_dead_letters(release)
                     refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
-                    problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
-                    self._observer.halted(problem)
+                    self._stops.refuse(*error.origin, error.record, refused, awaits_topic=True)
                     self._assigned.rewind()
                     return
                 tier.progress.complete([record.offset for record in taken])
@@ -470,45 +388,35 @@ class Scheduler:
             # If the clock was set back since now_ms was read, the commit must not wait for that difference.
             left_ms = leaves_ms - max(now_ms, self._clock())
             release_time = ReleaseTime(leaves_ms, monotonic_s() + left_ms / 1000) if release.early else None
-            self._writer.begin(release.records, release.checkpoints, release_time)
-            self._in_flight = release
+            release.starting = self._assigned.unwritten & release.checkpoints.keys()
+            self._engine.begin(release, release_time)
 
     def _await_write(self, timeout_s: float | None) -> None:
         """Wait for the write in flight, for at most ``timeout_s`` (``None`` = until it ends), and act on its end."""
-        release = self._in_flight
+        release = self._engine.writing
         if release is None:
-            resumed = self._halted.await_trial(self._writer, timeout_s)
+            resumed = self._stops.await_trial(self._writer, timeout_s)
             if resumed is not None:
                 self._assigned.rewind([resumed])
             return
-        try:
-            result = self._writer.result(timeout_s)
-        except WriteRefusedError as error:
-            self._forget_dead_letters(release)
-            self._finish(self._refusals.add(release, error))
-            self._rewind(str(error), counts=not error.outside)
-        except WriteAbortedError as error:
-            if not error.records_written:
-                self._forget_dead_letters(release)
-            self._reader.forbid(unreadable_topics(error, self._assigned.unwritten))
-            self._limits.aborted(len(release.records))
-            self._rewind(str(error), fenced=error.fenced)
-            self._abort_deadline.pause()
-        else:
-            if result is not None:
+        match self._engine.end(timeout_s, repeats=False):
+            case Committed(seconds, prepared_s):
                 if release.early:  # a late write has no preparation to measure
-                    self._lead_time.measure(result)
-                self._confirm(release, result)
-        finally:
-            if not self._writer.busy:
-                self._in_flight = None
+                    self._lead_time.measure(prepared_s)
+                self._confirm(release, seconds)
+            case Refused(refusal):
+                self._withdraw_dead_letters(release)
+                self._engine.commit_rest(self._assigned.refuse(release, refusal), release)
+                self._assigned.rewind()
+            case Rewind(error) | Repeat(error):
+                if not error.records_written:
+                    self._withdraw_dead_letters(release)
+                self._limits.aborted(len(release.produced))
+                self._assigned.rewind()
 
-    def _confirm(self, release: Release, result: WriteResult) -> None:
+    def _confirm(self, release: Release, seconds: float) -> None:
         """Report a confirmed write, and drop the refusals that it has dealt with."""
-        self._abort_deadline.succeeded()
-        self._limits.committed(result.seconds)
-        self._halted.confirm(release.checkpoints)
-        self._refusals.confirm(release.checkpoints)
+        self._limits.committed(seconds)
         self._assigned.confirm(release.checkpoints)
         clock_faults = 0
         for tier in self._tiers.values():
@@ -516,7 +424,7 @@ class Scheduler:
         now_ms = self._clock()
         self._observer.released(
             Released(
-                seconds=result.seconds,
+                seconds=seconds,
                 lateness_ms=[now_ms - due_ms for due_ms in release.due_ms],
                 moved=release.moved,
                 clock_faults=clock_faults,
@@ -527,28 +435,10 @@ class Scheduler:
             )
         )
 
-    def _forget_dead_letters(self, release: Release) -> None:
+    def _withdraw_dead_letters(self, release: Release) -> None:
         """Remove the dead letters of an aborted write from the audit, because they do not exist."""
         for lineage, suffix in release.audited:
-            self._audit.forget((lineage,), suffix)
-
-    def _finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """Commit offsets after a write that was not complete."""
-        try:
-            self._writer.finish(checkpoints)
-        except WriteAbortedError as error:
-            _log.warning("the offsets of the other partitions cannot be committed: %s", error)
-            self._reader.forbid(unreadable_topics(error, self._assigned.unwritten))
-
-    def _rewind(self, cause: str, *, counts: bool = True, fenced: bool = False) -> None:
-        """Rewind all partitions to their committed offsets after an aborted write. ``counts``: as a failed one."""
-        if fenced:
-            self._observer.fenced()
-        if counts:
-            self._abort_deadline.aborted(cause)
-        _log.warning("rewinding to the committed offsets: %s", cause)
-        self._observer.write_aborted(cause)
-        self._assigned.rewind()
+            self._audit.withdraw((lineage,), suffix)
 
     # The reader calls these within its fetch() and close(). Partitions are given up after the write in flight has
     # ended, because their next owner reads the committed offsets.
@@ -572,10 +462,5 @@ class Scheduler:
         self._observer.rebalanced("lost")
 
     def _give_up(self, partitions: Iterable[Partition]) -> None:
-        partitions = list(partitions)
-        self._assigned.give_up(partitions)
-        self._full_buffer.forget(partitions)
+        self._assigned.give_up(list(partitions))
         self._await_write(None)
-        for partition in partitions:  # the end of the write may have halted them
-            self._halted.forget(partition)
-        self._refusals.forget(partitions)

@@ -6,7 +6,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from kafka_redelivery.topology.wire.headers import read_due
+from kafka_redelivery.topology.wire.headers import read_due, read_waiting
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message
@@ -30,6 +30,9 @@ class TierRecord(NamedTuple):
     size: int
     """Bytes of key, value and headers."""
 
+    origin: tuple[str, int] | None = None
+    """Topic and partition of its source record; ``None`` if :func:`read_waiting` cannot read its headers."""
+
 
 class TierPartition:
     """The records of one partition of a tier, in the order in which they leave.
@@ -38,7 +41,9 @@ class TierPartition:
     mixed topic (``ordered`` is false) holds records with any delay and uses a heap.
     """
 
-    def __init__(self, topic: str, delay_ms: int, progress: Progress, *, ordered: bool) -> None:
+    def __init__(
+        self, topic: str, delay_ms: int, progress: Progress, *, ordered: bool, before: TierPartition | None = None
+    ) -> None:
         """Start at the committed progress.
 
         Args:
@@ -46,7 +51,14 @@ class TierPartition:
             delay_ms: the longest time that a record stays, counted from its append.
             progress: the finished offsets of the partition.
             ordered: whether all records stay for the same time.
+            before: the same partition before a rewind.
         """
+        self.refusals: dict[int, str] = {} if before is None else before.refusals
+        """Why Kafka has refused records, by offset. These are dead-lettered when they are read again."""
+
+        self.fetch_at_ms: float = 0.0 if before is None else before.fetch_at_ms
+        """Until then it is postponed (epoch ms): its records were dropped, and are fetched again before they leave."""
+
         self.topic = topic
         self.delay_ms = delay_ms
         self.progress = progress
@@ -107,7 +119,11 @@ class TierPartition:
         if not self.progress.track(offset):
             return True
         appended_ms = message.timestamp()[1]
-        due_ms = _read_due(message)
+        try:
+            headers = headers_of(message)
+            due_ms, origin = read_waiting(headers) or (read_due(headers), None)
+        except UnreadableHeadersError:
+            due_ms, origin = None, None
         if due_ms is None:
             due_ms = appended_ms + self.delay_ms  # the header is damaged; the tier's delay is all that is known
         stays_until_ms = appended_ms + self.delay_ms
@@ -118,7 +134,7 @@ class TierPartition:
             self.clock_faults += 1
             self.trusted = False
             leaves_ms = now_ms + self.delay_ms
-        record = TierRecord(leaves_ms, offset, due_ms, final, message, size)
+        record = TierRecord(leaves_ms, offset, due_ms, final, message, size, origin)
         self.bytes += size
         if self._ordered:
             self._queue.append(record)
@@ -156,15 +172,9 @@ class TierPartition:
     def clock_set_back(self, now_ms: int) -> None:
         """Limit the wait of all records to the tier's delay from ``now_ms``, because the wall clock was set back."""
         self.trusted = False
+        self.fetch_at_ms = 0.0
         latest_ms = now_ms + self.delay_ms
         self.clock_faults += sum(record.leaves_ms > latest_ms for record in (*self._queue, *self._heap))
         self._queue = deque(record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._queue)
         self._heap = [record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._heap]
         heapify(self._heap)
-
-
-def _read_due(message: Message) -> int | None:
-    try:
-        return read_due(headers_of(message))
-    except UnreadableHeadersError:
-        return None

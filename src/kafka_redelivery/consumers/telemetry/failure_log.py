@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, Halt, Retry
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.policy.decision import (
+    DeadLetter,
+    Decision,
+    Discard,
+    Failure,
+    FailureDetails,
+    Halt,
+    Retry,
+)
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.printable import printable_line
 
@@ -71,14 +78,26 @@ class FailureLog:
         if place:
             about.append(f"waits at {place}")
         record = f"{lineage.message_id} ({', '.join(about)})" if about else lineage.message_id
-        cause = _one_line(self._details.of(failure).cause)
+        cause = self._details.of(failure).cause
+        cause = printable_line(cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}...")
+        deliveries = lineage.deliveries
+        fields: dict[str, object] = {
+            "topic": lineage.address,
+            "origin": lineage.message_id,
+            "attempt": deliveries,
+            "exception": cause,
+        }
+        if not self._details.class_only:
+            fields["key"] = None if key is None else key[:_MAX_KEY_BYTES].decode(errors="backslashreplace")
         match decision:
             case Retry(delay_ms=delay):
-                deliveries = lineage.deliveries
-                _log.info("%s failed at delivery %d, next delivery in %d ms: %s", record, deliveries, delay, cause)
+                fields["delay_ms"] = delay
+                line = "%s failed at delivery %d, next delivery in %d ms: %s"
+                _log.info(line, record, deliveries, delay, cause, extra=fields)
             case DeadLetter(reason=reason) | Discard(reason=reason):
+                fields["reason"] = str(reason)
                 verb = "dead-lettered" if isinstance(decision, DeadLetter) else "discarded"
-                _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(lineage.deliveries), cause)
+                _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(deliveries), cause, extra=fields)
             case _:
                 pass
 
@@ -153,8 +172,3 @@ def _key(key: bytes | None) -> str:
     except UnicodeDecodeError:
         text = repr(shown)
     return f"key {text}{'...' if len(key) > len(shown) else ''}"
-
-
-def _one_line(cause: str) -> str:
-    """Return a cause without line breaks, shortened if it is long."""
-    return printable_line(cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}...")

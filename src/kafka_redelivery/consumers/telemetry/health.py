@@ -7,7 +7,7 @@ rollout would not help them. A slow handler changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -94,6 +94,16 @@ class Health:
         """A shutdown begins. It has its own time limit, so the time since the last turn starts again at 0."""
         self.turned()
         self._stopping = True
+
+    def faults(self, without: Container[str]) -> str:
+        """Return what keeps records waiting, a line each: what hangs, and the notes but for some subjects.
+
+        The text stays the same while the same does.
+        """
+        alive = self.alive()
+        hangs = alive.reason.partition(" for ")[0]
+        notes = [text for subject, text in list(self._notes.items()) if text and subject not in without]
+        return "\n".join([*([] if alive.ok else [f"{hangs} for a long time; restart it"]), *notes])
 
     def alive(self) -> ProbeResult:
         """Not ok if the polling thread or the writing thread hangs, so that only a restart helps."""

@@ -1,7 +1,7 @@
 """The metrics of a process, collected by Prometheus.
 
-The polling thread adds the numbers of a whole write to plain counters. Prometheus's metric families are built only
-when an endpoint is scraped, so no record takes a lock or looks up a metric.
+The threads of the process add the numbers of a whole write to plain counters. Prometheus's metric families are built
+only when an endpoint is scraped, so no record takes a lock or looks up a metric.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
 from kafka_redelivery.topology import metric_catalogue as catalogue
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.metric_catalogue import Kind, Metric
+from kafka_redelivery.topology.metric_catalogue import Metric, MetricKind
 from kafka_redelivery.topology.policy.decision import AckType, Reason
 from kafka_redelivery.topology.redrive.actions import Outcome
 
@@ -74,13 +74,15 @@ class Measurements(Collector):
         self._common = (build.group, build.role)
         self._clock = clock
         self._counts: dict[str, Counter[_Labels]] = {
-            metric.name: Counter() for metric in catalogue.CATALOGUE if metric.kind is Kind.COUNTER
+            metric.name: Counter() for metric in catalogue.CATALOGUE if metric.kind is MetricKind.COUNTER
         }
         self._gauges: dict[str, dict[_Labels, float]] = {
-            metric.name: {} for metric in catalogue.CATALOGUE if metric.kind is Kind.GAUGE
+            metric.name: {} for metric in catalogue.CATALOGUE if metric.kind is MetricKind.GAUGE
         }
         self._histograms = {
-            metric.name: _Histogram(metric.buckets) for metric in catalogue.CATALOGUE if metric.kind is Kind.HISTOGRAM
+            metric.name: _Histogram(metric.buckets)
+            for metric in catalogue.CATALOGUE
+            if metric.kind is MetricKind.HISTOGRAM
         }
         self._halted: Mapping[HaltLabel, int] = {}
         self._halted_dead_letters: Mapping[HaltLabel, int] = {}
@@ -125,6 +127,7 @@ class Measurements(Collector):
         for (topic, attempt), number in details.recoveries.items():
             successes[topic, _attempt(attempt)] += number
         self._observe_lateness(catalogue.DELIVERY_LATENESS, "handler", details.lateness_ms)
+        self._observe_lateness(catalogue.OUTAGE_LATENESS, "handler", details.outage_lateness_ms)
         self._histograms[catalogue.HANDLER_TIME.name].observe(details.handler_seconds)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
 
@@ -225,6 +228,11 @@ class Measurements(Collector):
         self._gauges[catalogue.PAUSED_PARTITIONS.name] = {(topic,): number for topic, number in partitions.items()}
         self._gauges[catalogue.CONTROL_OFFSET.name] = {(): applied}
 
+    def outages(self, away: Mapping[str, bool], partitions: Mapping[str, int]) -> None:
+        """See :meth:`OutageObserver.outages`."""
+        self._gauges[catalogue.OUTAGE.name] = {(name,): int(each) for name, each in away.items()}
+        self._gauges[catalogue.OUTAGE_PARTITIONS.name] = {(topic,): number for topic, number in partitions.items()}
+
     def micro_batch(self, details: MicroBatch) -> None:
         """See :meth:`QueryObserver.micro_batch`."""
         self._histograms[catalogue.MICRO_BATCH_TIME.name].observe((details.seconds,))
@@ -249,17 +257,17 @@ class Measurements(Collector):
         for metric in catalogue.CATALOGUE:
             names = (*catalogue.COMMON, *metric.labels)
             match metric.kind:
-                case Kind.COUNTER:
+                case MetricKind.COUNTER:
                     counter = CounterMetricFamily(metric.name, metric.help, labels=names)
                     for labels, number in _copy(self._counts[metric.name], metric):
                         counter.add_metric((*self._common, *labels), number)
                     yield counter
-                case Kind.GAUGE:
+                case MetricKind.GAUGE:
                     gauge = GaugeMetricFamily(metric.name, metric.help, labels=names)
                     for labels, value in self._gauges[metric.name].items():
                         gauge.add_metric((*self._common, *labels), value)
                     yield gauge
-                case Kind.HISTOGRAM:
+                case MetricKind.HISTOGRAM:
                     yield self._histograms[metric.name].family(metric, self._common)
 
     def _set_alive(self) -> None:
@@ -349,22 +357,22 @@ def serve_metrics(
         other: metrics of another role that the process has as well.
 
     Raises:
-        EndpointError: another process listens on the port, or the host is no address of this machine.
+        CannotStartError: another process listens on the port, or the host is no address of this machine.
     """
     created = measurements(settings, role, instance)
-    with serve(settings.metrics, created if other is None else _Both(created, other), health):
+    with serve(settings.metrics, Together(*filter(None, (created, other))), health):
         yield created
 
 
-class _Both(Collector):
-    """The metrics of two roles in one process."""
+class Together(Collector):
+    """The metrics of several roles in one process."""
 
-    def __init__(self, one: Measurements, other: Measurements) -> None:
-        self._one = one
-        self._other = other
+    def __init__(self, *roles: Measurements) -> None:
+        self._roles = roles
 
     def collect(self) -> Iterator[Family]:
-        """Yield the families of the catalogue, each with the samples of both."""
-        for family, more in zip(self._one.collect(), self._other.collect(), strict=True):
-            family.samples.extend(more.samples)
+        """Yield the families of the catalogue, each with the samples of all."""
+        for family, *others in zip(*(role.collect() for role in self._roles), strict=True):
+            for other in others:
+                family.samples.extend(other.samples)
             yield family

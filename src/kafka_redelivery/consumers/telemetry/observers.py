@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from kafka_redelivery.consumers.errors import HaltedError
@@ -24,43 +25,61 @@ class OutcomeLabel(NamedTuple):
     ack_type: AckType
 
 
+class HaltCause(StrEnum):
+    """Why a partition stands still: a :class:`RefusalCause` of a record, or what keeps the partition from being read.
+
+    ``docs/runbooks/RedeliveryWorkerHalted.md`` explains each.
+    """
+
+    TOO_LARGE = "too_large"
+    FORBIDDEN = "forbidden"
+    MISSING = "missing"
+    OFFLINE = "offline"
+    CLOCK = "clock"
+    OTHER = "other"
+    UNAVAILABLE = "unavailable"
+    UNFETCHABLE = "unfetchable"
+    TRUNCATED = "truncated"
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    METADATA = "metadata"
+    CONTROL = "control"
+
+
 class HaltLabel(NamedTuple):
-    """Why partitions are halted: the topic that refuses a record or cannot be read, and one of the runbook's causes."""
+    """Why partitions are halted, with the topic that refuses a record or cannot be read."""
 
     refused_by: str
-    cause: str
+    cause: HaltCause
 
 
 class ProcessObserver(Protocol):
-    """Receives the events that every process of a group can meet."""
-
-    def rebalanced(self, event: str) -> None:
-        """Partitions were ``assigned``, ``revoked`` or ``lost``."""
-        ...
+    """Receives the events that every process can meet which writes for a group."""
 
     def write_aborted(self, cause: str) -> None:
         """A write was aborted. The process repeats the outcomes that it kept, or rewinds to the committed offsets."""
-        ...
 
     def writes_failing(self, seconds: float) -> None:
         """About once a second: how long all writes have been aborted."""
-        ...
 
     def fenced(self) -> None:
         """Another process has taken over this process's transactional id. Only a query ends."""
-        ...
 
     def halted(self, cause: str) -> None:
         """The process stops, or stops reading a partition, to protect data."""
-        ...
 
     def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
         """About once a second: how many partitions are halted."""
-        ...
 
     def paused(self, partitions: Mapping[str, int], applied: int) -> None:
         """About once a second: how many partitions of each topic are paused, and which control offset is applied."""
-        ...
+
+
+class MemberObserver(ProcessObserver, Protocol):
+    """Receives also what changes the partitions of a process."""
+
+    def rebalanced(self, event: str) -> None:
+        """Partitions were ``assigned``, ``revoked`` or ``lost``."""
 
 
 @contextmanager
@@ -78,6 +97,18 @@ def report_halts(observer: ProcessObserver) -> Iterator[None]:
     except HaltedError as error:
         observer.halted(str(error))
         raise
+
+
+class OutageObserver(Protocol):
+    """Receives what handlers depend on and find away."""
+
+    def outages(self, away: Mapping[str, bool], partitions: Mapping[str, int]) -> None:
+        """About once a second, if handlers depend on anything.
+
+        Args:
+            away: whether each dependency is away.
+            partitions: by topic, how many partitions wait because one is.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +141,9 @@ class Committed:
     redriven_arrived: Mapping[str, int] = field(default_factory=dict)
     """Records sent again from a dead-letter topic whose first delivery since is over, by source topic."""
 
+    outage_lateness_ms: Sequence[int] = ()
+    """As ``lateness_ms``, of the redeliveries that were due before the outage of a dependency was over."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
@@ -124,16 +158,18 @@ class WorkerState:
     """Records whose handler has returned without acknowledging them."""
 
 
-class WorkerObserver(ProcessObserver, Protocol):
-    """Receives the outcomes and the state of a worker."""
+class OutcomeObserver(ProcessObserver, Protocol):
+    """Receives the outcomes of records."""
 
     def committed(self, details: Committed) -> None:
         """A write was confirmed."""
-        ...
+
+
+class WorkerObserver(MemberObserver, OutcomeObserver, OutageObserver, Protocol):
+    """Receives the outcomes and the state of a worker."""
 
     def worker_state(self, details: WorkerState) -> None:
         """About once a second."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +211,14 @@ class TierBacklog:
     """Number of the tier's partitions that are assigned to this scheduler."""
 
 
-class SchedulerObserver(ProcessObserver, Protocol):
+class SchedulerObserver(MemberObserver, Protocol):
     """Receives the releases and the backlog of a scheduler."""
 
     def released(self, details: Released) -> None:
         """A write was confirmed."""
-        ...
 
     def backlog(self, details: Sequence[TierBacklog]) -> None:
         """About once a second."""
-        ...
 
 
 class DeadLetterLabel(NamedTuple):
@@ -235,11 +269,9 @@ class DeadLetterObserver(Protocol):
 
     def dead_letter_counts(self, details: DeadLetterCounts) -> None:
         """What the dead-letter topics hold."""
-        ...
 
     def unowned_partitions(self, numbers: Mapping[str, int]) -> None:
         """By topic: the number of partitions that no process of the group reads."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +303,9 @@ class SweeperObserver(Protocol):
 
     def swept(self, details: Swept) -> None:
         """Expired dead letters were moved or removed, or Kafka refused it."""
-        ...
 
     def sweeper_state(self, details: SweeperState) -> None:
         """About once a second."""
-        ...
 
 
 class NoOpSweeperObserver:
@@ -314,21 +344,14 @@ class QueryState:
     """By topic: the distance from the end of the last finished micro-batch to the end of the topic."""
 
 
-class QueryObserver(ProcessObserver, Protocol):
+class QueryObserver(MemberObserver, OutcomeObserver, OutageObserver, Protocol):
     """Receives the outcomes, the progress and the state of a streaming query."""
-
-    def committed(self, details: Committed) -> None:
-        """A write was confirmed."""
-        ...
 
     def micro_batch(self, details: MicroBatch) -> None:
         """A micro-batch has finished."""
-        ...
 
     def query_state(self, details: QueryState) -> None:
         """About once a second."""
-        ...
 
     def table_progress(self) -> None:
         """The query of ``pipeline.sink`` was started, has appended to its table, or has nothing to append."""
-        ...

@@ -8,8 +8,7 @@ from itertools import islice, takewhile
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
-from kafka_redelivery.consumers.flow.lanes import Lanes
-from kafka_redelivery.consumers.flow.session import RECOVERED, Delivery, Disposition, Sessions
+from kafka_redelivery.consumers.flow.session import RECOVERED, DeliveredRecord, Disposition, Sessions
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.writes.batch import Batch
@@ -27,21 +26,19 @@ WARN_AFTER_S = 60.0
 class Unacknowledged:
     """Retains unacknowledged records until they have an outcome. Only the polling thread uses it.
 
-    Empty in the acknowledgement modes without sessions.
+    They count as buffered, so that the limits of the buffer include them.
     """
 
-    def __init__(self, sessions: Sessions, lanes: Lanes, timeout: timedelta | None = None) -> None:
+    def __init__(self, sessions: Sessions, timeout: timedelta | None = None) -> None:
         """Start without records.
 
         Args:
             sessions: the sessions of all slots.
-            lanes: count retained records as buffered, so that the limits of the buffer include them.
             timeout: after this time, an unacknowledged record has failed; ``None`` = no limit.
         """
         self._sessions = sessions
-        self._lanes = lanes
         self._timeout_s = None if timeout is None else timeout.total_seconds()
-        self._retained: dict[Delivery, None] = {}
+        self._retained: dict[DeliveredRecord, None] = {}
         """In the order in which they were retained."""
 
         self._warned_s = 0.0
@@ -55,8 +52,6 @@ class Unacknowledged:
 
     def retain(self, item: WorkItem) -> None:
         """Retain the unacknowledged records of a work item whose other outcomes are in the batch."""
-        if not item.unacknowledged:
-            return
         now_s, failed = monotonic_s(), {index for index, _ in item.failures}
         for index, delivery in item.unacknowledged:
             if index in failed:  # the handler returned, but its output cannot be written
@@ -64,7 +59,7 @@ class Unacknowledged:
             elif not delivery.ended:
                 delivery.retained_at_s = now_s
                 self._retained[delivery] = None
-                self._lanes.retain(delivery.lane, delivery.message)
+                delivery.lane.buffer((delivery.message,))
 
     def void(self, item: WorkItem) -> None:
         """End the deliveries of a work item whose result is ignored, except for those retained before."""
@@ -72,7 +67,7 @@ class Unacknowledged:
             if not delivery.retained_at_s:
                 self._end(delivery)
 
-    def forget(self, assigned: AssignedPartition) -> None:
+    def close(self, assigned: AssignedPartition) -> None:
         """End the deliveries of a partition that is no longer owned or starts again from its committed offset."""
         for delivery in [each for each in self._retained if each.lane.assigned is assigned]:
             self._end(delivery)
@@ -122,9 +117,9 @@ class Unacknowledged:
             assigned, message = delivery.lane.assigned, delivery.message
             batch.add_failure(assigned, message, lineage_of(assigned, message), failure)
 
-    def _end(self, delivery: Delivery) -> None:
+    def _end(self, delivery: DeliveredRecord) -> None:
         delivery.ended = True
         self._sessions.close(delivery)
         if delivery in self._retained:
             del self._retained[delivery]
-            self._lanes.release(delivery.lane, delivery.message)
+            delivery.lane.unbuffer((delivery.message,))

@@ -2,79 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from threading import Event
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.delivery_notes import KILLED_WORKER, DeliveryNotes
+from kafka_redelivery.consumers.flow.delivery_notes import KILLED_WORKER, DeliveryNotes, NotedLanes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
-from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
+from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
-from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
-from kafka_redelivery.consumers.handlers.processor import SLICE_S, deadline_passed
-from kafka_redelivery.consumers.handlers.slots import Slots
-from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
-from kafka_redelivery.consumers.running_time import seconds_ago
+from kafka_redelivery.consumers.flow.outages import Outages
+from kafka_redelivery.consumers.flow.work_item import FinishedItems, MetOutage, WorkItem
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import ProcessObserver, WorkerObserver
+from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
+from kafka_redelivery.consumers.worker.dispatcher import Dispatcher
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
-from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
+from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
-
-
-class Pausing:
-    """Applies pauses between two turns of the polling thread. Without any it does nothing.
-
-    What is buffered of a paused partition stays in its lane, in order. Handler calls in progress end as usual.
-    """
-
-    def __init__(self, pauses: PauseView, held: HeldPartitions, lanes: Lanes) -> None:
-        """Hold nothing yet.
-
-        Args:
-            pauses: what operators have paused.
-            held: the partitions that wait for something that their next record needs.
-            lanes: the lanes of the worker.
-        """
-        self._pauses = pauses
-        self._held = held
-        self._lanes = lanes
-        self._applied = pauses.current
-
-    def apply(self, in_flight: Iterable[WorkItem]) -> None:
-        """Hold the lanes of these partitions, those assigned since the last call included.
-
-        Args:
-            in_flight: the work items in slots. A slot starts no further record of such a partition.
-        """
-        current = self._pauses.current
-        if current or self._held or self._lanes.held:
-            paused = {partition for partition, _ in self._lanes.all() if current.covers(partition.topic)}
-            self._lanes.hold(paused | self._held.waiting())
-            for item in in_flight:
-                item.stop = item.stop or item.lane.held
-        self._applied = current
-        self._pauses.applied(current)
-
-    def report(self, observer: ProcessObserver) -> None:
-        """Report what operators have paused: a number for each assigned topic."""
-        paused = Counter({partition.topic: 0 for partition, _ in self._lanes.all()})
-        paused.update(partition.topic for partition in self._lanes.held if self._applied.covers(partition.topic))
-        observer.paused(paused, self._applied.end)
-
-
-_log = logging.getLogger(__name__)
 
 _MAX_FETCH_WAIT_S = 0.2
 _MAX_COLLECT_WAIT_S = 0.002
@@ -93,50 +44,42 @@ class Worker:
     reader: Reader
     committer: Committer
     assignment: Assignment
-    lanes: Lanes
+    dispatchers: Mapping[str, Dispatcher]
+    """By source topic. Sources with equal handlers have the same one."""
+
     fetcher: Fetcher
-    delivery_notes: DeliveryNotes
-    unacknowledged: Unacknowledged
-    slots: Slots
     finished: FinishedItems
     limits: LimitsSection
     observer: WorkerObserver
     health: Health = field(default_factory=Health)
-    deadline: timedelta | None = None
-    """How long a handler call may take before it is abandoned; ``None`` = without limit."""
+    outages: Outages | None = None
+    """``None`` if no handler depends on anything."""
 
-    blocking: bool = False
-    """Whether a record that failed waits in place, so that the records behind it wait, too."""
-
-    pauses: PauseView = field(default_factory=NoPauses)
+    unacknowledged: Unacknowledged | None = None
+    """``None`` in the acknowledgement modes without sessions."""
 
     def __post_init__(self) -> None:
         """Start without partitions."""
-        self._in_flight: set[WorkItem] = set()
-        self._abandoned: set[WorkItem] = set()
-        """Work items whose handler missed its deadline and has not returned yet. Each occupies a slot."""
-
-        self._pausing = Pausing(self.pauses, self.assignment.held, self.lanes)
+        self._dispatchers = tuple(dict.fromkeys(self.dispatchers.values()))
+        noted = [each.lanes for each in self._dispatchers if isinstance(each.lanes, NotedLanes)]
+        self._notes = DeliveryNotes(noted) if noted else None
         self._writes = WriteCycle(
             reader=self.reader,
             committer=self.committer,
             assignment=self.assignment,
-            lanes=self.lanes,
-            fetcher=self.fetcher,
-            delivery_notes=self.delivery_notes,
+            notes=self._notes,
             unacknowledged=self.unacknowledged,
-            idle=lambda: self._idle,
+            idle=lambda: not self._busy,
         )
         self._stopping = False
-        self._reported_s = 0.0
+        self._stop_s: float | None = None
+        """When the shutdown was requested (monotonic)."""
 
-    @property
-    def stopping(self) -> bool:
-        """Whether a shutdown was requested."""
-        return self._stopping
+        self._reported_s = 0.0
 
     def stop(self) -> None:
         """Request a graceful shutdown. Safe in a signal handler and from any thread."""
+        self._stop_s = self._stop_s or monotonic_s()
         self._stopping = True
         # Before Python 3.13, a wait never ends if a signal interrupts it and its time-out passes meanwhile.
         self.finished.wake()
@@ -158,48 +101,67 @@ class Worker:
     def _turn(self) -> None:
         """Fetch, hand out, collect and write once."""
         self.health.turned(self.committer.write_began_s)
-        self._check_clock()
-        self._pausing.apply(self._in_flight)
+        for dispatcher in self._dispatchers:
+            dispatcher.lanes.check_clock()
+        self._hold()
+        if self.outages is not None:
+            self.outages.turn()
         self._buffer(self._fetch())
-        self._decide_fatal_records()
+        if self._notes is not None:
+            self._decide_fatal_records(self._notes)
         self._hand_out()
         busy = self._in_flight or self.committer.writing or self.committer.batch.size
         self._collect(_MAX_COLLECT_WAIT_S if busy else 0.0)
         self._writes.await_end()
-        self._writes.collect_dispositions()
+        if self.unacknowledged is not None:
+            self._writes.collect_dispositions(self.unacknowledged)
         should_write = self._should_write()
         if not self.committer.try_halted(write_waits=should_write) and should_write:
             self._writes.begin()
         self._abandon_overdue()
         self._split_slow()
-        self.fetcher.restart_moved(self._writes.forget)
+        if moved := self.assignment.moved():
+            self._writes.close(moved)
+            self.fetcher.restart(moved)
         if restarted := self.assignment.to_restart():
             self._give_up(restarted)
             self.fetcher.restart(restarted)
             for assigned in self.assignment.find(restarted):
-                self.committer.forget(assigned)
+                self.committer.start_anew(assigned)
         self._report_state()
 
-    def _check_clock(self) -> None:
-        """Shorten waits if the wall clock was set back: records must not wait in place until it catches up."""
-        if set_back_ms := self.lanes.check_clock():
-            _log.warning("the clock was set back by %d ms", set_back_ms)
+    def _hold(self) -> None:
+        """Start no record of a partition that is paused or held, also of one that was assigned since the last turn."""
+        stops = self.assignment.stops
+        held = stops.unhandled(self.assignment.partitions)
+        for dispatcher in self._dispatchers:
+            dispatcher.hold(held)
+        stops.obey()
 
     def _fetch(self) -> list[Message]:
         """Fetch records for which there is room. Wait for them only if nothing else can happen meanwhile."""
-        busy = self._in_flight or self.lanes.ready or self.committer.writing
-        max_s = self.committer.write_due_in_s(self.unacknowledged.max_wait_s(_MAX_FETCH_WAIT_S))
-        timeout_s = 0.0 if busy else self.delivery_notes.due_in_s(self.lanes.due_in_s(max_s))
+        timeout_s = 0.0
+        if not (self._busy or self.committer.writing):
+            timeout_s = self.committer.write_due_in_s(_MAX_FETCH_WAIT_S)
+            for dispatcher in self._dispatchers:
+                timeout_s = dispatcher.due_in_s(timeout_s)
+            if self.unacknowledged is not None:
+                timeout_s = self.unacknowledged.max_wait_s(timeout_s)
         return self.fetcher.fetch(self.committer.bytes, timeout_s)
 
     def _buffer(self, messages: list[Message]) -> None:
+        refused = bool(self.committer.write_failures)
         for assigned, records in self.assignment.accept(messages):
-            self.lanes.add(assigned, self.committer.decide_refused(assigned, records))
+            undecided = self.committer.decide_refused(assigned, records) if refused else records
+            self._lanes(assigned).add(assigned, undecided)
         self.fetcher.finish_accepting()
 
-    def _decide_fatal_records(self) -> None:
+    def _lanes(self, assigned: AssignedPartition) -> Lanes:
+        return self.dispatchers[assigned.route.source].lanes
+
+    def _decide_fatal_records(self, notes: DeliveryNotes) -> None:
         """Count the delivery that killed a worker as failed. It may have used up the record's last attempt."""
-        for assigned, record in self.delivery_notes.take_fatal_records():
+        for assigned, record in notes.take_fatal_records():
             lineage = lineage_of(assigned, record)
             before = lineage.delivered(max(0, lineage.deliveries - 1))
             with self._writes.discard_on_error():
@@ -210,29 +172,48 @@ class Worker:
         """Put the records that now wait in place back into their lanes."""
         in_place = self.committer.batch.in_place
         while in_place:
-            self.lanes.requeue(*in_place.pop())
+            assigned, message = in_place.pop()
+            self._lanes(assigned).requeue(assigned, message)
 
     @property
-    def _usable_slots(self) -> int:
-        return self.slots.capacity - len(self._abandoned)
+    def _in_flight(self) -> bool:
+        """Whether a record is in a slot."""
+        return any(dispatcher.in_flight for dispatcher in self._dispatchers)
 
     @property
-    def _idle(self) -> bool:
-        """Whether no record is in a slot and none could start."""
-        return not (self._in_flight or self.lanes.ready)
+    def _waiting(self) -> bool:
+        """Whether a record waits for a slot."""
+        return any(dispatcher.lanes.waiting for dispatcher in self._dispatchers)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether a record is in a slot or could start."""
+        return any(dispatcher.busy for dispatcher in self._dispatchers)
 
     def _hand_out(self) -> None:
-        """Submit work items to every slot, and some more so that no slot waits for this thread."""
+        """Submit work items to the slots of each handler."""
         if self.committer.halting:
             return
-        next_item = self.delivery_notes.next_isolated if self.delivery_notes.isolating else self.lanes.next_item
-        usable = self._usable_slots
-        while len(self._in_flight) < usable + min(usable, self.lanes.max_queued):
-            item = next_item()
-            if item is None:
-                return
-            self._in_flight.add(item)
-            self.slots.submit(item)
+        if self.outages is not None and self.outages.active:
+            # Few records may be in flight: each handler gets to be the first one that may have them.
+            self._dispatchers = (*self._dispatchers[1:], self._dispatchers[0])
+        for dispatcher in self._dispatchers:
+            if self._notes is not None and len(self._dispatchers) > 1:
+                dispatcher.suspended = self._notes.suspend(dispatcher.lanes)
+            dispatcher.hand_out(None if self.outages is None else self._limit(dispatcher, self.outages))
+
+    def _limit(self, dispatcher: Dispatcher, outages: Outages) -> int | None:
+        """Return how many records of a dispatcher may be in flight; ``None`` = any number."""
+        if not outages.active:
+            return None
+        left = []
+        for name in dispatcher.dependencies.names:
+            limit = outages.limit(name)
+            if limit is not None:
+                sharing = [each for each in self._dispatchers if name in each.dependencies.names]
+                others = sum(len(each.in_flight) for each in sharing if each is not dispatcher)
+                left.append(max(0, limit - others))
+        return min(left, default=None)
 
     def _collect(self, timeout_s: float) -> None:
         """Take finished work items until the batch is full. Wait up to ``timeout_s`` for the first one."""
@@ -247,90 +228,105 @@ class Worker:
                 return
 
     def _take_finished(self, item: WorkItem) -> None:
-        if item in self._abandoned:
-            self._abandoned.discard(item)  # its outcome was decided at the deadline; now its slot is free again
-            self.unacknowledged.void(item)
+        if self.outages is not None:
+            item.keep_waits_within(MAX_IN_PLACE - len(item.lane.assigned.progress.waiting), self.outages.clock_s())
+        met = item.outage
+        if met is not None and self._fails(met):
+            item.fail_after_all(met)
+        assigned, held, met = item.lane.assigned, item.held, item.outage
+        offset = item.messages[item.position].offset() if held else -1
+        done = self.dispatchers[assigned.route.source].take_back(item)
+        if done is None or assigned.closed:
+            if self.unacknowledged is not None:
+                self.unacknowledged.void(item if done is None else done)
             return
-        self._in_flight.discard(item)
-        held, offset = item.held, item.messages[item.position].offset() if item.held else -1
-        self.delivery_notes.item_returned(item)  # may take the record back
-        item = item.without_taken()
-        self.lanes.put_back(item)
-        assigned = item.lane.assigned
-        if assigned.closed:
-            self.unacknowledged.void(item)
-            return
-        if item.position:
-            self._add_outcomes(item)
-        if held:
-            self.assignment.held.hold(assigned.partition, offset, held)
+        if done.position:
+            self._add_outcomes(done)
+        if met is not None:
+            self._open_outage(assigned, offset, met)
+        elif held:
+            self.assignment.stops.held.hold(assigned.partition, offset, held)
+
+    def _open_outage(self, assigned: AssignedPartition, offset: int, met: MetOutage) -> None:
+        """Let all slots return what needs a dependency that is away, unless they did already."""
+        if self.outages is not None and self.outages.met(assigned, offset, met):
+            for dispatcher in self._dispatchers:
+                if met.failure.dependency in dispatcher.dependencies.names:
+                    dispatcher.interrupt()
+
+    def _may_try(self, assigned: AssignedPartition, name: str) -> bool:
+        """Whether a record of a partition could be handed out to see whether a dependency is back."""
+        outages, others = self.outages, self._needs(assigned).keys() - {name}
+        held = assigned.partition in self._lanes(assigned).held
+        return not held and outages is not None and all(outages.limit(each) != 0 for each in others)
+
+    def _fails(self, met: MetOutage) -> bool:
+        return self.outages is not None and self.outages.fails(met)
+
+    def _needs(self, assigned: AssignedPartition) -> Mapping[str, int]:
+        return self.dispatchers[assigned.route.source].dependencies.names
 
     def _add_outcomes(self, item: WorkItem) -> None:
-        if self.assignment.held:
-            self.assignment.held.progressed(item.lane.assigned.partition, item.offsets())
+        if (outages := self.outages) is not None and (outages.active or outages.counts or item.lateness):
+            needs = self._needs(item.lane.assigned)
+            if outages.active or outages.counts:
+                outages.handled(item, needs, self._may_try)
+            if item.lateness:
+                item.delayed_ms = outages.delayed_ms(needs)
+        if held := self.assignment.stops.held:
+            held.progressed(item.lane.assigned.partition, item.offsets())
         with self._writes.discard_on_error():
             self.committer.batch.add(item)
-            self.unacknowledged.retain(item)
-            self._requeue_in_place()
+            if self.unacknowledged is not None:
+                self.unacknowledged.retain(item)
+            if self.committer.batch.in_place:
+                self._requeue_in_place()
 
     def _abandon_overdue(self) -> None:
-        """Abandon handler calls that exceed the deadline. Asynchronous calls are cancelled before that."""
-        if self.deadline is None:
-            return
-        deadline_s = self.deadline.total_seconds()
-        limit_s = seconds_ago(deadline_s + LINGER_S)
-        for item in list(self._in_flight):
-            result = item.abandon(limit_s)
-            if result is not None:
-                self._abandon(item, result, deadline_s)
+        """Abandon handler calls that exceed the deadline of their handler.
 
-    def _abandon(self, item: WorkItem, result: WorkItem, deadline_s: float) -> None:
-        """Take ``result`` instead of ``item``, which occupies its slot until the handler returns."""
-        self._in_flight.discard(item)
-        self.delivery_notes.item_returned(item)
-        self._abandoned.add(item)
-        assigned = item.lane.assigned
-        if not assigned.closed:
-            result.failures.append((result.position, deadline_passed(deadline_s)))
-            result.position += 1
-        self.lanes.put_back(result)
-        if not assigned.closed:
-            self._add_outcomes(result)
-        if self._usable_slots <= 0:
-            self._writes.flush(self.limits.rebalance_timeout.total_seconds())
-            raise HaltedError(
-                f"no slot is free: the handlers in all {self.slots.capacity} did not return within {deadline_s:g} s; "
-                "set timeouts for the calls that the handler makes, or raise handler.deadline or handler.slots"
-            )
+        Raises:
+            HaltedError: they occupy all slots of a handler.
+        """
+        for dispatcher in self._dispatchers:
+            for result in dispatcher.abandon_overdue(self._fails):
+                met, assigned = result.outage, result.lane.assigned
+                if result.position and not assigned.closed:
+                    self._add_outcomes(result)
+                if met is not None and not assigned.closed:
+                    self._open_outage(assigned, result.messages[result.position].offset(), met)
+                sources = ", ".join(topic for topic, each in self.dispatchers.items() if each is dispatcher)
+                if (halted := dispatcher.exhausted(sources)) is not None:
+                    self._writes.flush(self.limits.rebalance_timeout.total_seconds())
+                    raise halted
 
     def _split_slow(self) -> None:
         """Take outcomes from work items whose current call is slow, and let other slots handle the records behind."""
-        limit_s = monotonic_s() - SLICE_S
-        for item in self._in_flight:
+        for dispatcher in self._dispatchers:
             if self.committer.full:
                 return  # no outcome can be added before the write in progress ends
-            if self.blocking and item.failures:
-                continue  # its slot returns it now, and the records behind the failed one have to wait
-            done = self.lanes.split(item, limit_s)
-            if done is not None and done.position:
+            for done in dispatcher.split_slow():
                 self._add_outcomes(done)
+                if self.committer.full:
+                    return
 
     def _should_write(self) -> bool:
-        if self.committer.should_write(more_to_come=bool(self._in_flight or self.lanes.waiting)):
+        if self.committer.should_write(more_to_come=self._in_flight or self._waiting):
             return True
         if self.committer.writing or self.committer.backing_off:
             return False
-        if self.assignment.start_due or (not self.committer.batch.size and self.assignment.commit_due()):
+        if self.assignment.commit_due(only_starts=self.committer.batch.size > 0):
             return True  # commit the start offset of a new partition, or the end of an idle one
-        free = self._usable_slots - len(self._in_flight)
-        return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)
+        if self._notes is None:
+            return False
+        free = [dispatcher.lanes for dispatcher in self._dispatchers if dispatcher.has_free_slot]
+        return self._notes.need_commit(idle=not self._busy, free=free)
 
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`RebalanceListener`; the reader calls these three methods within ``fetch`` and ``close``."""
         starts = {}
         for assigned in self.assignment.open(partitions):
-            self.lanes.open(assigned)
-            self.committer.forget(assigned)
+            self.committer.start_anew(assigned)
             starts[assigned.partition] = assigned.progress.next_offset
         self.observer.rebalanced("assigned")
         self.health.joined()
@@ -351,14 +347,14 @@ class Worker:
             self._drain(self.assignment.find(self._writes.leaving), timeout_s)
             self._writes.flush_leaving(leaving, timeout_s)
         finally:
-            self._writes.forget(self._writes.leaving)
+            self._writes.close(self._writes.leaving)
             self._writes.leaving = frozenset()
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Forget these partitions. Results of their work in flight, and outcomes not yet written, are ignored."""
         self.health.left()
         # Their outcomes must not be written: without their offsets, the broker would accept the transaction.
-        self._writes.forget(partitions)
+        self._writes.close(partitions)
         self._writes.await_end(None)
         self.observer.rebalanced("lost")
 
@@ -366,11 +362,9 @@ class Worker:
         """Start no more records of these partitions, and wait for their work items in flight."""
         end_s = monotonic_s() + timeout_s
         for assigned in leaving:
-            self.lanes.close(assigned)
+            self._lanes(assigned).close(assigned)
         while True:
-            remaining = [item for item in self._in_flight if item.lane.assigned in leaving]
-            for item in remaining:
-                item.stop = True
+            remaining = [dispatcher for dispatcher in self._dispatchers if dispatcher.leaving(leaving)]
             left_s = end_s - monotonic_s()
             if not remaining or left_s <= 0:
                 return
@@ -385,20 +379,31 @@ class Worker:
         if now_s < self._reported_s + _REPORT_EVERY_S or not self.health.alive().ok:
             return
         self._reported_s = now_s
-        in_flight = sum(len(item.messages) for item in self._in_flight)
-        self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
-        self.assignment.report(self.observer, self.health)
-        self._pausing.report(self.observer)
+        in_flight = sum(len(item.messages) for each in self._dispatchers for item in each.in_flight)
+        unacknowledged = 0 if self.unacknowledged is None else len(self.unacknowledged)
+        self.observer.worker_state(self.assignment.state(in_flight, unacknowledged))
+        self.assignment.report()
         self.committer.report(self.health)
+        if self.outages is not None:
+            self._report_outages(self.outages)
+
+    def _report_outages(self, outages: Outages) -> None:
+        away, waiting = set(outages.away), Counter[str]()
+        for assigned in self.assignment.all():
+            if needs := self._needs(assigned):
+                waiting[assigned.partition.topic] += not away.isdisjoint(needs)
+        self.observer.outages(outages.states, waiting)
 
     def _shut_down(self) -> None:
         """Run all steps in order. An error in one does not prevent the later ones."""
         self.health.stopping()
-        timeout_s = self.limits.shutdown_timeout.total_seconds()
+        requested_s = self._stop_s or monotonic_s()
+        timeout_s = requested_s + self.limits.shutdown_timeout.total_seconds() - monotonic_s()
         steps: list[Callable[[], object]] = [
             partial(self._drain_all, max(0.0, timeout_s - _CLOSING_S)),
             self.reader.close,  # gives the partitions back; leaves the group, if not static or with leaveOnStop
-            partial(self.slots.close, 1.0),  # handlers that still run end with the process
+            # Handlers that still run end with the process.
+            *[partial(each.slots.close, 1.0 / len(self._dispatchers)) for each in self._dispatchers],
             self.committer.close,
         ]
         with ExitStack() as stack:
@@ -412,4 +417,4 @@ class Worker:
         owned = self.assignment.all()
         self._drain(owned, max(0.0, deadline_s - monotonic_s()))
         self._writes.flush_leaving(owned, timeout_s)
-        self._writes.forget(self.assignment.save_positions())
+        self._writes.close(self.assignment.save_positions())

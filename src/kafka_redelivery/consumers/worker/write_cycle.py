@@ -10,11 +10,9 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
-from kafka_redelivery.consumers.flow.fetcher import Fetcher
-from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
-from kafka_redelivery.consumers.writes.aborted_write import Settlement
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.engine import Committed, Refused, Rewind
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.transport.protocols import Partition, Reader
 
@@ -30,10 +28,10 @@ class WriteCycle:
     reader: Reader
     committer: Committer
     assignment: Assignment
-    lanes: Lanes
-    fetcher: Fetcher
-    delivery_notes: DeliveryNotes
-    unacknowledged: Unacknowledged
+    notes: DeliveryNotes | None
+    """``None`` if no handler persists deliveries."""
+
+    unacknowledged: Unacknowledged | None
     idle: Callable[[], bool]
     """Whether no record is in a slot and none could start."""
 
@@ -43,11 +41,11 @@ class WriteCycle:
     def begin(self) -> None:
         """Begin to write the batch. No write may be in progress."""
         with self.discard_on_error():
-            if self.committer.batch.halts:  # nothing more is handed out
-                self.delivery_notes.withdraw(self.assignment.all())
-                noted = []
-            else:
-                noted = self.delivery_notes.prepare(idle=self.idle())
+            noted: list[AssignedPartition] = []
+            if self.notes is not None and self.committer.batch.halts:  # nothing more is handed out
+                self.notes.withdraw(self.assignment.all())
+            elif self.notes is not None:
+                noted = self.notes.prepare(idle=self.idle())
             try:
                 self.committer.begin([*self.assignment.dirty(), *noted])
             except ProgressError:
@@ -57,42 +55,26 @@ class WriteCycle:
                 self.rewind()
 
     def await_end(self, timeout_s: float | None = 0.0) -> bool:
-        """Wait up to ``timeout_s`` for the write in progress and act on its result; ``None`` waits until it ends.
+        """Wait up to ``timeout_s`` for the write in progress and act on its end; ``None`` waits until it ends.
 
         Returns:
             whether the write was not aborted.
         """
-        writing = self.committer.writing
         with self.discard_on_error():
-            refused = self.committer.await_write(timeout_s)
-            if refused is not None:
-                return self._settle()
-        if writing and not self.committer.writing:
-            self.delivery_notes.confirm()
-        return True
-
-    def _settle(self) -> bool:
-        """Repeat an aborted write if that is safe, else start again from the committed offsets.
-
-        Returns:
-            whether it was committed nevertheless.
-        """
-        self.reader.forbid(self.committer.unreadable)
-        unsettled = self.committer.unsettled
-        settlement = Settlement.UNKNOWN
-        if unsettled is not None and not self.delivery_notes.isolating:
-            settlement = self.committer.settle(self.reader.committed(unsettled))
-        if settlement is Settlement.COMMITTED:
-            self.delivery_notes.confirm()
-        elif settlement is Settlement.UNKNOWN:
-            self.rewind()
-        return settlement is Settlement.COMMITTED
+            end = self.committer.end(timeout_s, repeats=self.notes is None or not self.notes.isolating)
+            match end:
+                case Committed() if self.notes is not None:
+                    self.notes.confirm()
+                case Rewind() | Refused():
+                    self.rewind()
+        return end is None or isinstance(end, Committed)
 
     def flush(self, within_s: float) -> None:
         """Write all outcomes and wait for it. Several writes are begun only within a time, and until one is aborted."""
         end_s = monotonic_s() + within_s
         self.await_end(None)
-        self.collect_dispositions()
+        if self.unacknowledged is not None:
+            self.collect_dispositions(self.unacknowledged)
         while True:
             self.begin()
             if not self.await_end(None) or not self.committer.batch.size or monotonic_s() >= end_s:
@@ -100,44 +82,41 @@ class WriteCycle:
 
     def flush_leaving(self, leaving: list[AssignedPartition], within_s: float) -> None:
         """Write all outcomes, and withdraw the delivery notes of these partitions even if that write aborts."""
-        self.delivery_notes.withdraw(leaving)
-        self.flush(within_s)
-        if not self.lanes.persist_deliveries:
+        if self.notes is None:
+            self.flush(within_s)
             return
+        self.notes.withdraw(leaving)
+        self.flush(within_s)
         if not set(leaving).isdisjoint(self.assignment.dirty()):
             self.rewind()
         aborted = [assigned.partition for assigned in leaving if assigned.closed]
         if aborted:
-            self.delivery_notes.withdraw(self.assignment.open(aborted))
+            self.notes.withdraw(self.assignment.open(aborted))
             self.flush(within_s)
 
-    def collect_dispositions(self) -> None:
+    def collect_dispositions(self, unacknowledged: Unacknowledged) -> None:
         """Add the outcomes of records that were acknowledged, recovered or timed out after their handler returned."""
         with self.discard_on_error():
-            self.unacknowledged.add_dispositions(self.committer.batch)
+            unacknowledged.add_dispositions(self.committer.batch)
 
     def rewind(self) -> None:
         """Start again from the committed offsets. No write may be in progress."""
         self.committer.discard()
-        self.delivery_notes.reset()
         for assigned in self.assignment.all():
-            self.lanes.close(assigned)
-            self.unacknowledged.forget(assigned)
+            if self.unacknowledged is not None:
+                self.unacknowledged.close(assigned)
         for assigned in self.assignment.reopen(leaving=self.leaving):
-            self.lanes.open(assigned)
             self.reader.seek(assigned.partition, assigned.progress.next_offset)
 
-    def forget(self, leaving: Iterable[Partition]) -> None:
+    def close(self, leaving: Iterable[Partition]) -> None:
         """Drop all state of partitions, and their outcomes."""
         leaving = list(leaving)
         for assigned in self.assignment.find(leaving):
-            self.lanes.close(assigned)
-            self.unacknowledged.forget(assigned)
-            self.delivery_notes.forget(assigned)
-            self.committer.forget(assigned)
+            if self.unacknowledged is not None:
+                self.unacknowledged.close(assigned)
+            self.committer.start_anew(assigned)
         for partition in leaving:
             self.assignment.close(partition)
-            self.fetcher.forget(partition)
         self.committer.drop_closed()
 
     @contextmanager
@@ -147,5 +126,5 @@ class WriteCycle:
             yield
         except BaseException:
             self.committer.discard()
-            self.forget([assigned.partition for assigned in self.assignment.all()])
+            self.close([assigned.partition for assigned in self.assignment.all()])
             raise

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.telemetry.observers import Committed
+from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
-from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Unwritten
-from kafka_redelivery.consumers.writes.tally import Tally, outcome_of, success_of
-from kafka_redelivery.consumers.writes.write_limits import WriteLimits
+from kafka_redelivery.consumers.writes.engine import WriteLimits
+from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Tally, Unwritten, outcome_name
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Halt, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, retry_headers
+from kafka_redelivery.topology.wire.headers import dead_letter_headers, retry_headers
 from kafka_redelivery.topology.wire.journal import VERSION
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.topology.wire.topic_mark import split_mark
+from kafka_redelivery.transport.errors import RefusalCause, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _Origin: TypeAlias = tuple[str, int, str]
@@ -39,6 +38,26 @@ class Journal:
         self._retry_topics = retry_topics
         self._entries: defaultdict[_Origin, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         self._lateness: defaultdict[_Origin, list[int]] = defaultdict(list)
+
+    def add(self, outcomes: Outcomes) -> None:
+        """Add the origin offsets of outcomes, and the lateness of the redeliveries among their records."""
+        partition = outcomes.assigned.partition
+        mark = "" if outcomes.redelivered else outcomes.assigned.mark
+        for each in outcomes.decided.values():
+            outcome = outcome_name(each.decision)
+            if outcome is not None:
+                self.note(each.lineage.address, each.lineage.partition, outcome, (each.lineage.offset,), mark)
+        if not outcomes.redelivered:
+            unsuccessful = outcomes.unsuccessful()
+            acked = [offset for index, offset in enumerate(outcomes.offsets()) if index not in unsuccessful]
+            if acked:
+                self.note(partition.topic, partition.number, "acked", acked, mark)
+            return
+        for index, late_ms in outcomes.lateness:
+            lineage = outcomes.lineages[index]
+            self.note_lateness(lineage.address, lineage.partition, late_ms)
+        for lineage in outcomes.succeeded():
+            self.note(lineage.address, lineage.partition, outcomes.success, (lineage.offset,))
 
     def note(self, address: str, partition: int, outcome: str, offsets: Iterable[int], mark: str = "") -> None:
         """Add origin offsets that have the same outcome.
@@ -98,7 +117,9 @@ class ProducedFor(NamedTuple):
 
 
 class Batch:
-    """Collects one write. Owned by the polling thread.
+    """Collects one write. Owned by the polling thread, on Spark by that of the task.
+
+    The writing thread reads what the batch produces and its checkpoints.
 
     An outcome becomes part of the write when there is room for it and all outcomes before it are part of a write.
     Until then it is in ``kept``.
@@ -119,6 +140,9 @@ class Batch:
         """
         self._dependencies = dependencies
         self._decisions = Decisions(dependencies)
+        self.in_place = self._decisions.in_place
+        """See :class:`Decisions`."""
+
         self._kept = deque[Outcomes]() if kept is None else kept
         self._limits = limits
         self.outcomes: list[Outcomes] = []
@@ -143,18 +167,17 @@ class Batch:
         self.touched: dict[Partition, AssignedPartition] = {}
         """The partitions whose offsets the write commits."""
 
+        self.checkpoints: Mapping[Partition, Checkpoint] = {}
+        """The offsets that the write commits; empty before :meth:`close`."""
+
         self.tally = Tally(dependencies.success_ack)
         """The numbers of all outcomes."""
 
         self._journal: Journal | None = None
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
-        self.refill()
-
-    @property
-    def in_place(self) -> list[tuple[AssignedPartition, Message]]:
-        """Unfinished records that wait in place. The caller empties the list and queues them again."""
-        return self._decisions.in_place
+        if self._kept:
+            self.refill()
 
     @property
     def decided_outside_items(self) -> list[tuple[Partition, int]]:
@@ -162,7 +185,7 @@ class Batch:
 
         When the write is committed, the committer drops the write failures of these records.
         """
-        return [(each.assigned.partition, each.item.messages[0].offset()) for each in self.outcomes if each.refetched]
+        return [(each.assigned.partition, each.messages[0].offset()) for each in self.outcomes if each.refetched]
 
     @property
     def produced_for(self) -> list[ProducedFor | None]:
@@ -178,7 +201,11 @@ class Batch:
 
     def add(self, item: WorkItem) -> None:
         """Add the outcomes of a work item."""
-        self._add(self._decisions.of_item(item))
+        outcomes = Outcomes.of(item)
+        for index, records in item.outputs if outcomes.unacknowledged else ():
+            if index in outcomes.unacknowledged:
+                outcomes.unacknowledged[index].outputs = records
+        self.add_outcomes(outcomes, item.failures)
 
     def acknowledge(
         self, assigned: AssignedPartition, message: Message, lineage: Lineage, outputs: list[ProducerRecord]
@@ -187,18 +214,27 @@ class Batch:
 
         Only the modes client and individual do this. They have no journal.
         """
-        self._add(self._decisions.of_acknowledgement(assigned, message, lineage, outputs))
+        self.add_outcomes(Outcomes.of_one(assigned, message, lineage, outputs=outputs))
 
     def add_failure(self, assigned: AssignedPartition, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about a failed record that is in no work item."""
-        self._add(self._decisions.of_failure(assigned, message, lineage, failure))
+        self.add_outcomes(Outcomes.of_one(assigned, message, lineage, refetched=True), [(0, failure)])
 
-    def _add(self, outcomes: Outcomes) -> None:
+    def add_outcomes(self, outcomes: Outcomes, failures: Sequence[tuple[int, Failure]] = ()) -> None:
+        """Add outcomes of records, after those that failed are decided; ``failures``: each with its index."""
+        if failures:
+            self._decisions.decide(outcomes, failures)
+            for index in outcomes.unacknowledged.keys() & outcomes.decided:
+                del outcomes.unacknowledged[index]
         if self._limits is None or not (self._kept or self._limits.reduced):
             self._fold(outcomes)
         else:
             self._kept.append(outcomes)
             self.refill()
+
+    def decide_again(self, outcomes: Outcomes, index: int, failure: Failure) -> None:
+        """Decide about a record whose outcome cannot be written; ``index``: which of the outcomes it is."""
+        self._decisions.decide(outcomes, [(index, failure)])
 
     def refill(self) -> None:
         """Take as many of the kept outcomes as there is room for."""
@@ -242,53 +278,80 @@ class Batch:
             ]
 
     def _fold(self, outcomes: Outcomes) -> None:
-        item, decided, unacknowledged = outcomes.item, outcomes.decided, outcomes.unacknowledged
-        assigned = item.lane.assigned
+        assigned, decided, unacknowledged = outcomes.assigned, outcomes.decided, outcomes.unacknowledged
+        number = len(outcomes.messages) - len(unacknowledged)
         self.outcomes.append(outcomes)
-        self.urgent = self.urgent or bool(decided or item.outputs)
+        self.urgent = self.urgent or bool(decided or outcomes.outputs)
         self.tally.add(outcomes)
         for each in decided.values():
             if isinstance(each.decision, Halt):
                 self.halts.append((assigned, each.message.offset(), each.decision.failure))
         self._produce_all(outcomes)
-        if len(unacknowledged) < item.position:
+        if number:
             finished, waiting = outcomes.finished(), assigned.progress.waiting
             if waiting:
                 outcomes.waited = {offset: waiting[offset] for offset in finished if offset in waiting}
             assigned.progress.complete(finished)
             self._touch(assigned)
-        self.size += item.position - len(unacknowledged)
-        self.bytes += item.bytes - size_of([each.message for each in unacknowledged.values()])
+        self.size += number
+        self.bytes += outcomes.size
+        if unacknowledged:
+            self.bytes -= size_of([each.message for each in unacknowledged.values()])
         if self._journal is not None:
-            self._note_in_journal(self._journal, outcomes)
+            self._journal.add(outcomes)
 
-    def commit_position(self, assigned: AssignedPartition) -> None:
-        """Commit the position of a partition even if the batch holds no outcome of it."""
-        self._touch(assigned)
+    def close(self, positions: Iterable[AssignedPartition] = ()) -> None:
+        """Set :attr:`checkpoints`, and add the journal records. Called once, before the write begins.
 
-    def checkpoints(self) -> dict[Partition, Checkpoint]:
-        """Return the offsets to commit. Called once, when the write begins."""
+        Args:
+            positions: partitions that are committed even if the batch holds no outcome of them.
+        """
+        for assigned in positions:
+            self._touch(assigned)
         points = {}
         for partition, assigned in self.touched.items():
             if not assigned.closed:
                 points[partition] = assigned.progress.checkpoint()
                 assigned.dirty = False  # if the write is aborted, it is dirty again, or the partition is opened again
-        return points
-
-    def add_journal_records(self) -> None:
-        """Add the journal records, after the last outcome."""
-        if self._journal is not None:
+        self.checkpoints = points
+        if self._journal is not None and (points or self.produced):
             records = self._journal.records()
             self.produced += records
             self._sources += [None] * len(records)
 
-    def report(self, seconds: float) -> Committed:
-        """Return the report of the committed batch for the observer.
+    @property
+    def before(self) -> Mapping[Partition, Checkpoint | None]:
+        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`."""
+        return {each: assigned.committed for each, assigned in self._written() if not assigned.closed}
 
-        Args:
-            seconds: duration of the write.
+    @property
+    def produces(self) -> bool:
+        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`."""
+        return bool(self.produced) and any(not each.assigned.closed for each in self.outcomes)
+
+    @property
+    def starting(self) -> Collection[Partition]:
+        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`."""
+        return [each for each, assigned in self._written() if assigned.committed is None]
+
+    def _written(self) -> Iterator[tuple[Partition, AssignedPartition]]:
+        return ((partition, self.touched[partition]) for partition in self.checkpoints)
+
+    def judged(self, error: WriteRefusedError) -> WriteRefusedError:
+        """Return a refusal in which a missing topic is the fault of the handler that named it, unless it is listed.
+
+        A listed topic existed when the process started, so that its absence is a cause outside the record.
         """
-        return self.tally.report(seconds)
+        produced_for, is_listed = self.produced_for, self._dependencies.is_listed
+        refused = []
+        for each in error.refused:
+            consumed, topic = produced_for[each.index], self.produced[each.index].topic
+            is_output = consumed is not None and consumed.role == "output"
+            if each.cause is RefusalCause.MISSING and is_output and not is_listed(topic):
+                refused.append(replace(each, cause=RefusalCause.OTHER, reason=f"{topic}: {each.reason}"))
+            else:
+                refused.append(each)
+        return WriteRefusedError(refused, others_written=error.others_written)
 
     def tally_of(self, committed: Container[Partition]) -> Tally:
         """Return the numbers of the outcomes of some partitions, if the offsets of the others are not committed."""
@@ -298,7 +361,7 @@ class Batch:
                 tally.add(outcomes)
         return tally
 
-    def forget_dead_letters(self, committed: Container[Partition] = ()) -> None:
+    def withdraw_dead_letters(self, committed: Container[Partition] = ()) -> None:
         """Remove the dead letters of the batch from the audit, because they are void.
 
         Args:
@@ -306,53 +369,24 @@ class Batch:
         """
         for outcomes in self.outcomes:
             if outcomes.assigned.partition not in committed:
-                self._dependencies.audits.forget(outcomes.dead_letters())
-
-    def raise_if_halted(self) -> None:
-        """Raise the first decision that halts the worker.
-
-        Raises:
-            HaltedError: there is one.
-        """
-        if self.halts:
-            assigned, offset, failure = self.halts[0]
-            topic, number = assigned.partition
-            raise HaltedError(f"{failure.cause}; nothing is committed past {topic}-{number}@{offset}")
+                self._dependencies.audits.withdraw(outcomes.dead_letters())
 
     def _touch(self, assigned: AssignedPartition) -> None:
         assigned.dirty = True
         self.touched[assigned.partition] = assigned
 
-    def _note_in_journal(self, journal: Journal, outcomes: Outcomes) -> None:
-        item, partition = outcomes.item, outcomes.assigned.partition
-        mark = "" if item.redelivered else outcomes.assigned.mark
-        for each in outcomes.decided.values():
-            outcome = outcome_of(each.decision)
-            if outcome is not None:
-                journal.note(each.lineage.address, each.lineage.partition, outcome, (each.lineage.offset,), mark)
-        if not item.redelivered:
-            unsuccessful = outcomes.unsuccessful()
-            acked = [offset for index, offset in enumerate(item.offsets()) if index not in unsuccessful]
-            if acked:
-                journal.note(partition.topic, partition.number, "acked", acked, mark)
-            return
-        for index, late_ms in item.lateness:
-            lineage = item.lineages[index]
-            journal.note_lateness(lineage.address, lineage.partition, late_ms)
-        for lineage in outcomes.succeeded():
-            journal.note(lineage.address, lineage.partition, success_of(item), (lineage.offset,))
-
     def _produce_all(self, outcomes: Outcomes) -> None:
         """Produce the outputs, the retry records and the dead letters, or what an aborted write has left of them."""
         assigned, first = outcomes.assigned, len(self.produced)
         if outcomes.unwritten is None:
+            places: dict[tuple[int, int], tuple[str, int]] = {}
             for each in outcomes.decided.values():
-                self._produce_decided(assigned, each)
-            outputs, offsets_of_outputs = outcomes.item.emitted(outcomes.unacknowledged)
+                self._produce_decided(assigned, each, places)
+            outputs, offsets_of_outputs = outcomes.emitted()
             self.produced += outputs
             self._sources.append((assigned, offsets_of_outputs, "output"))
             self.bytes += sum(len(output.value or b"") for output in outputs)
-            if outcomes.item.redelivered and any(lineage.redrive for lineage in outcomes.item.lineages):
+            if outcomes.redelivered and any(lineage.redrive for lineage in outcomes.lineages):
                 for offset, record in self._dependencies.redrive_outcomes.of(outcomes, self._dependencies.clock()):
                     self.produced.append(record)
                     self._sources.append((assigned, (offset,), "redrive outcome"))
@@ -363,26 +397,37 @@ class Batch:
                 self.bytes += len(left.record.value or b"")
         outcomes.produced = range(first, len(self.produced))
 
-    def _produce_decided(self, assigned: AssignedPartition, decided: Decided) -> None:
-        """Produce the retry record or the dead letter of a decision."""
-        dependencies, route = self._dependencies, assigned.route
-        _, headers, lineage, decision, now_ms, stays, _, failure = decided
-        number = lineage.partition
-        if isinstance(decision, Retry) and not stays:
-            topic = dependencies.retry_topics.topic_for(decision.delay_ms) if decision.delay_ms > 0 else route.ready
-            if dependencies.retry_topics.is_ordered(topic):
-                number = dependencies.placement.number_for(number)
-            new_headers = retry_headers(lineage, dependencies.group, headers, decision, failure)
-            self._produce(assigned, decided, "retry", topic, number, new_headers)
-        elif isinstance(decision, DeadLetter):
-            new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)
-            self._produce(assigned, decided, "dead letter", route.dead_letter_of(decision), number, new_headers)
-
-    def _produce(
-        self, assigned: AssignedPartition, decided: Decided, role: str, topic: str, number: int, headers: HeaderList
+    def _produce_decided(
+        self, assigned: AssignedPartition, decided: Decided, places: dict[tuple[int, int], tuple[str, int]]
     ) -> None:
-        """Produce the record with new headers, into the partition for ``number``."""
-        message = decided.message
-        partition = self._dependencies.retry_topics.partition_for(topic, number)
-        self.produced.append(ProducerRecord(topic, partition, message.key(), message.value(), headers))
+        """Produce the retry record or the dead letter of a decision.
+
+        Args:
+            assigned: the partition of the record.
+            decided: what was decided.
+            places: topic and partition of retry records, by delay and source partition.
+        """
+        dependencies, route = self._dependencies, assigned.route
+        decision, headers, lineage, message = decided.decision, decided.headers, decided.lineage, decided.message
+        if isinstance(decision, Retry) and not decided.stays:
+            role, waits = "retry", (decision.delay_ms, lineage.partition)
+            place = places.get(waits)
+            if place is None:
+                place = places[waits] = self._place_of(route, *waits)
+            new_headers = retry_headers(lineage, dependencies.group, headers, decision, decided.failure)
+        elif isinstance(decision, DeadLetter):
+            role, topic = "dead letter", route.dead_letter_of(decision)
+            place = topic, dependencies.retry_topics.partition_for(topic, lineage.partition)
+            new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, decided.now_ms)
+        else:
+            return
+        self.produced.append(ProducerRecord(*place, message.key(), message.value(), new_headers))
         self._sources.append((assigned, (message.offset(),), role))
+
+    def _place_of(self, route: Route, delay_ms: int, number: int) -> tuple[str, int]:
+        """Return topic and partition of the retry record of source partition ``number``."""
+        topics = self._dependencies.retry_topics
+        topic = topics.topic_for(delay_ms) if delay_ms > 0 else route.ready
+        if topics.is_ordered(topic):
+            number = self._dependencies.placement.number_for(number)
+        return topic, topics.partition_for(topic, number)

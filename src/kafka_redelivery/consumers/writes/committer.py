@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
-from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.flow.stops import Stops
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
-from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
-from kafka_redelivery.consumers.writes.aborted_write import AbortedWrite, Settlement
+from kafka_redelivery.consumers.telemetry.observers import OutcomeObserver
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
-from kafka_redelivery.consumers.writes.outcomes import Outcomes
-from kafka_redelivery.consumers.writes.refusals import Refusals
-from kafka_redelivery.consumers.writes.tally import Tally
-from kafka_redelivery.consumers.writes.write_limits import WriteLimits
+from kafka_redelivery.consumers.writes.engine import (
+    AbortDeadline,
+    Committed,
+    End,
+    Offsets,
+    Refused,
+    Repeat,
+    Rewind,
+    WriteEngine,
+    WriteLimits,
+)
+from kafka_redelivery.consumers.writes.outcomes import Outcomes, Tally
+from kafka_redelivery.consumers.writes.refusals import HaltingRefusals, Refusals
 from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import MembershipOutdatedError, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import MembershipOutdatedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition
-
-_log = logging.getLogger(__name__)
 
 LINGER_S = 0.01
 """Longest time that outcomes wait for further ones that are being handled."""
@@ -40,62 +45,61 @@ class Committer:
         self,
         dependencies: BatchDependencies,
         writer: BackgroundWriter,
-        observer: WorkerObserver,
-        max_records: int,
-        max_bytes: int = 2**24,
+        offsets: Offsets,
+        observer: OutcomeObserver,
+        limits: WriteLimits,
         lazy: LazyAcknowledgement | None = None,
-        halted: HaltedPartitions | None = None,
-        is_listed: Callable[[str], bool] = frozenset[str]().__contains__,
+        stops: Stops | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             dependencies: shared by all batches.
             writer: writes one batch at a time.
+            offsets: shows what is committed.
             observer: receives every committed and aborted write.
-            max_records: number of outcomes that make a batch full.
-            max_bytes: bytes of records and outputs that make a batch full.
+            limits: number of outcomes, and bytes of records and outputs, that make a batch full.
             lazy: delays successes, which are then acknowledged together; ``None`` = no delay.
-            halted: receives the partitions that need a record which the broker refuses.
-            is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
+            stops: receives the partitions that need a record which the broker refuses.
+            refusals: handles refused records of a process that gives up after a series of aborted writes; ``None`` =
+                the process endures them, and partitions with refused records halt or are read again.
         """
-        self._halted = HaltedPartitions() if halted is None else halted
-        self._refusals = Refusals(dependencies, writer, observer, self._halted, is_listed)
+        self._stops = Stops(observer, Health()) if stops is None else stops
+        self.write_failures = dependencies.write_failures
+        """See :class:`BatchDependencies`."""
+
+        self._refusals = refusals or HaltingRefusals(self.write_failures, self._stops)
         self._lazy = lazy
         self._committed_at_s = monotonic_s()
         self._dependencies = dependencies
         self._writer = writer
         self._observer = observer
-        self._limits = WriteLimits(max_records, max_bytes)
+        self._limits = limits
         self._kept: deque[Outcomes] = deque()
         """Outcomes that an aborted write has left, and those behind them; the batch takes the oldest first."""
 
-        self._abort_deadline = AbortDeadline(endures=True)
+        self._engine: WriteEngine[Batch] = WriteEngine(
+            writer, offsets, observer, AbortDeadline(endures=refusals is None)
+        )
+        """Has the batch being written. The progress of its partitions includes its outcomes; an abort voids them."""
+
         self._collecting_since_s = 0.0
         self._resting_until_s = 0.0
-        self._began_s = 0.0
-        self._writing: Batch | None = None
-        """The batch being written. The progress of its partitions includes its outcomes; an abort voids them."""
-
-        self._checkpoints: Mapping[Partition, Checkpoint] = {}
-        self._starting: list[AssignedPartition] = []
-        """The partitions whose first offset is in the write."""
-
         self.repeating = False
         """Whether outcomes of an aborted write are written again."""
-
-        self._aborted: AbortedWrite | None = None
-        """The write that was aborted last, until it is settled."""
-
-        self.unreadable: Collection[str] = ()
-        """The topics whose offsets the last aborted write could not commit, because the user may not read them."""
 
         self.batch = Batch(dependencies, self._kept, self._limits)
 
     @property
     def writing(self) -> bool:
         """Whether a write or a trial is under way whose end the committer has not seen."""
-        return self._writing is not None or self._halted.trying
+        return self._engine.writing is not None or self._stops.trying
+
+    @property
+    def pause_left_s(self) -> float:
+        """Seconds until a write may begin after an aborted one."""
+        return self._engine.deadline.pause_left_s
 
     @property
     def write_began_s(self) -> float | None:
@@ -105,7 +109,7 @@ class Committer:
     @property
     def backing_off(self) -> bool:
         """Whether the pause after an aborted write has not passed, so that no write may begin."""
-        return self._abort_deadline.pause_left_s > 0
+        return self._engine.deadline.pause_left_s > 0
 
     @property
     def full(self) -> bool:
@@ -115,8 +119,9 @@ class Committer:
     @property
     def bytes(self) -> int:
         """Size of the outcomes that are not committed yet."""
+        writing = self._engine.writing
         kept = sum(each.bytes for each in self._kept)
-        return kept + self.batch.bytes + (0 if self._writing is None else self._writing.bytes)
+        return kept + self.batch.bytes + (0 if writing is None else writing.bytes)
 
     def should_write(self, *, more_to_come: bool) -> bool:
         """Whether to begin a write now.
@@ -146,7 +151,7 @@ class Committer:
         if not self.batch.size:
             return max_s
         if self._lazy is None or self.batch.urgent or self.full or self.batch.halts:
-            return min(max_s, self._abort_deadline.pause_left_s)
+            return min(max_s, self._engine.deadline.pause_left_s)
         left_ms = self._lazy.left_ms(self._unacknowledged_ms())
         return max_s if left_ms is None else min(max_s, left_ms / 1000)
 
@@ -156,8 +161,9 @@ class Committer:
     @property
     def halting(self) -> bool:
         """Whether the worker halts once the outcomes so far are written, so that no further record may be started."""
-        writing = self._writing is not None and self._writing.halts
-        return bool(self.batch.halts or writing or any(each.halts for each in self._kept))
+        writing = self._engine.writing
+        being_written = writing is not None and writing.halts
+        return bool(self.batch.halts or being_written or any(each.halts for each in self._kept))
 
     def decide_refused(self, assigned: AssignedPartition, records: list[Message]) -> list[Message]:
         """Decide about fetched records whose earlier write the broker refused.
@@ -165,10 +171,7 @@ class Committer:
         Returns:
             The records that have to be handled, among them those that now wait in place.
         """
-        failures = self._dependencies.write_failures
-        if not failures:
-            return records
-        batch = self.batch
+        batch, failures = self.batch, self.write_failures
         refused = [record for record in records if (assigned.partition, record.offset()) in failures]
         for record in refused:
             failure = failures[assigned.partition, record.offset()]
@@ -186,7 +189,7 @@ class Committer:
         Returns:
             Whether a trial has begun.
         """
-        return not self.writing and self._halted.begin_trial(self._writer, write_waits=write_waits)
+        return not self.writing and self._stops.begin_trial(self._writer, write_waits=write_waits)
 
     def begin(self, dirty: Iterable[AssignedPartition]) -> None:
         """Begin to write the batch, and start the next one. No write may be under way.
@@ -200,76 +203,75 @@ class Committer:
         """
         batch = self.batch
         self._collecting_since_s = 0.0
-        self._starting = []
-        for assigned in dirty:
-            batch.commit_position(assigned)
-            if assigned.starting:
-                self._starting.append(assigned)
-        checkpoints = batch.checkpoints()
+        batch.close(dirty)
         self.batch = Batch(self._dependencies, self._kept, self._limits)  # the checkpoints exclude what it takes
-        if not checkpoints and not batch.produced:
-            return
-        batch.add_journal_records()
-        self._began_s = monotonic_s()
-        self._writer.begin(batch.produced, checkpoints)
-        self._writing, self._checkpoints = batch, checkpoints
+        if batch.checkpoints or batch.produced:
+            self._engine.begin(batch)
 
-    def await_write(self, within_s: float | None = 0.0) -> list[AssignedPartition] | None:
-        """Wait for the end of the write under way.
+    def end(self, within_s: float | None = 0.0, *, repeats: bool = True) -> End | None:
+        """Wait for the end of the write in progress, and keep the outcomes of one that can be repeated.
+
+        Its outcomes, and those collected since, are kept. The next writes are smaller.
 
         Args:
             within_s: longest time to wait, in seconds; ``None`` = no limit.
+            repeats: whether outcomes may be written again.
 
         Returns:
-            ``None`` if no write is under way, if it has not ended, or if it was committed. If it was aborted, the
-            partitions that halt; the caller calls :meth:`settle`, or rewinds all partitions to their committed offsets.
+            ``None`` if no write is in progress, or if it has not ended. After :class:`Rewind`, and after
+            :class:`Refused` unless the refusals decide again, the caller rewinds all partitions to their committed
+            offsets.
 
         Raises:
-            HaltedError: the write contained a decision that halts the worker.
+            HaltedError: the write was committed, and contained a decision that halts the worker.
         """
-        batch = self._writing
+        batch = self._engine.writing
         if batch is None:
-            self._halted.await_trial(self._writer, within_s)
+            self._stops.await_trial(self._writer, within_s)
             return None
-        try:
-            written = self._writer.result(within_s)
-        except WriteRefusedError as refusal:
-            refused = self._refusals.handle(batch, self._checkpoints, refusal)
-            self.unreadable = refused.unreadable
-            batch.forget_dead_letters(refused.committed)
-            if refused.committed:
-                seconds = monotonic_s() - self._began_s
-                self._report_committed(batch, batch.tally_of(refused.committed), refused.committed, seconds)
-            self._report_abort(batch, str(refused.error), counts=not refused.error.outside)
-            return refused.halted
-        except WriteAbortedError as error:
-            self._aborted = AbortedWrite(batch, self._checkpoints, error)
-            self.unreadable = self._aborted.unreadable
-            if error.fenced:
-                self._observer.fenced()
-            self._report_abort(batch, str(error))
-            self._abort_deadline.pause()
-            return []
-        finally:
-            if not self._writer.busy:
-                self._writing = None
-        if written is not None:
-            self._confirm(batch, self._checkpoints, written.seconds)
-        return None
+        end = self._engine.end(within_s, repeats=repeats)
+        match end:
+            case Committed(seconds):
+                self._confirm(batch, seconds)
+            case Repeat(error):
+                fault = error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)
+                if batch.size and not fault:
+                    self._limits.aborted(batch.size, batch.bytes)
+                self._keep([*batch.take_back(error.unconfirmed), *self.batch.take_back()])
+            case Rewind(error):
+                if not error.records_written:
+                    batch.withdraw_dead_letters()
+            case Refused(refusal):
+                halting = self._refusals.handle(batch, refusal)
+                if halting is None:
+                    self._keep([*batch.take_back(), *self.batch.take_back()])
+                else:
+                    self._commit_rest(batch, refusal, halting)
+        return end
 
-    def _confirm(self, batch: Batch, checkpoints: Mapping[Partition, Checkpoint], seconds: float) -> None:
+    def _commit_rest(self, batch: Batch, refusal: WriteRefusedError, halting: Collection[Partition]) -> None:
+        """Commit the partitions of a refused write whose records are all written, if any are."""
+        rest: Mapping[Partition, Checkpoint] = {}
+        if refusal.others_written:
+            rest = {each: batch.checkpoints[each] for each in batch.before if each not in halting}
+            rest = self._engine.commit_rest(rest, batch)
+        batch.withdraw_dead_letters(rest)
+        if rest:
+            self._report_committed(batch, batch.tally_of(rest), rest, self._engine.seconds)
+
+    def _confirm(self, batch: Batch, seconds: float) -> None:
         """Report a write that was committed."""
-        self._abort_deadline.succeeded()
         self._limits.committed(seconds)
         self.repeating = bool(self._kept)
         self._committed_at_s = monotonic_s()
         self._resting_until_s = monotonic_s() + min(seconds, MAX_REST_S)
-        for assigned in self._starting:
-            assigned.starting = False
-        for partition, checkpoint in checkpoints.items():
+        for partition, checkpoint in batch.checkpoints.items():
             batch.touched[partition].committed = checkpoint
-        self._report_committed(batch, batch.tally, checkpoints, seconds)
-        batch.raise_if_halted()
+            batch.touched[partition].starting = False
+        self._report_committed(batch, batch.tally, batch.checkpoints, seconds)
+        if batch.halts:
+            assigned, offset, failure = batch.halts[0]
+            raise HaltedError(f"{failure.cause}; nothing is committed past {assigned.partition}@{offset}")
 
     def _report_committed(
         self, batch: Batch, tally: Tally, checkpoints: Mapping[Partition, Checkpoint], seconds: float
@@ -282,41 +284,12 @@ class Committer:
             checkpoints: the committed offsets.
             seconds: duration of the write.
         """
-        self._drop_write_failures([each for each in batch.decided_outside_items if each[0] in checkpoints], checkpoints)
-        self._halted.confirm(checkpoints)
+        if self.write_failures:
+            decided = [each for each in batch.decided_outside_items if each[0] in checkpoints]
+            self._drop_write_failures(decided, checkpoints)
+        self._stops.confirm(checkpoints)
         self._dependencies.report.add(tally.dropped)
         self._observer.committed(tally.report(seconds))
-
-    @property
-    def unsettled(self) -> list[Partition] | None:
-        """The partitions whose committed offsets :meth:`settle` needs; ``None`` if no write can be repeated."""
-        return None if self._aborted is None else self._aborted.owned
-
-    def settle(self, committed: Mapping[Partition, Checkpoint | None]) -> Settlement:
-        """Decide what becomes of an aborted write. If its offsets are unchanged, it will be repeated.
-
-        Its outcomes, and those collected since, are kept. The next writes are smaller.
-
-        Args:
-            committed: the committed offsets of the :attr:`unsettled` partitions.
-
-        Raises:
-            HaltedError: the write was committed, and contained a decision that halts the worker.
-        """
-        aborted, self._aborted = self._aborted, None
-        if aborted is None:
-            return Settlement.UNKNOWN
-        settlement = aborted.settle(committed)
-        if settlement is Settlement.COMMITTED:
-            self._confirm(aborted.batch, aborted.checkpoints, monotonic_s() - self._began_s)
-        elif settlement is Settlement.UNCHANGED:
-            batch, error = aborted.batch, aborted.error
-            if batch.size and not (error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)):
-                self._limits.aborted(batch.size, batch.bytes)
-            self._keep([*batch.take_back(error.unconfirmed), *self.batch.take_back()])
-        else:
-            self._aborted = aborted  # discarded next
-        return settlement
 
     def _keep(self, outcomes: Iterable[Outcomes]) -> None:
         """Write these outcomes before all others, except for those of partitions that have left this worker."""
@@ -324,7 +297,7 @@ class Committer:
         self._kept.clear()
         for each in kept:
             if each.assigned.closed:
-                self._dependencies.audits.forget(each.dead_letters())
+                self._dependencies.audits.withdraw(each.dead_letters())
             else:
                 self._kept.append(each)
         self.repeating = bool(self._kept)
@@ -333,36 +306,31 @@ class Committer:
     def drop_closed(self) -> None:
         """Drop the outcomes of partitions that have left this worker. Their next owner handles the records again."""
         if any(each.assigned.closed for each in (*self.batch.outcomes, *self._kept)):
-            self._keep(self.batch.take_back(write_under_way=self._writing is not None))
+            self._keep(self.batch.take_back(write_under_way=self._engine.writing is not None))
 
     def discard(self) -> None:
         """Discard all outcomes. Their records will be handled again."""
-        if self._aborted is not None and not self._aborted.error.records_written:
-            self._aborted.batch.forget_dead_letters()
-        self._aborted = None
-        self.batch.forget_dead_letters()
+        self.batch.withdraw_dead_letters()
         for each in self._kept:
-            self._dependencies.audits.forget(each.dead_letters())
+            self._dependencies.audits.withdraw(each.dead_letters())
         self._kept.clear()
         self.batch = Batch(self._dependencies, self._kept, self._limits)
 
-    def forget(self, assigned: AssignedPartition) -> None:
+    def start_anew(self, assigned: AssignedPartition) -> None:
         """Drop the audit and the write failures of a partition that is assigned or revoked.
 
         They would miss what other workers do.
         """
         topic, number = assigned.partition
         shared_by = self._dependencies.retry_topics.partitions[topic] if assigned.redelivered else None
-        self._dependencies.audits.forget_partition(assigned.route.source, number, shared_by)
-        failures = self._dependencies.write_failures
-        for record in [record for record in failures if record[0] == assigned.partition]:
-            del failures[record]
+        self._dependencies.audits.drop_partition(assigned.route.source, number, shared_by)
+        for record in [record for record in self.write_failures if record[0] == assigned.partition]:
+            del self.write_failures[record]
 
     def report(self, health: Health) -> None:
         """Log how many failures have no line of their own, and report whether writes are aborted for a long time."""
         self._dependencies.log.report_left_out()
-        health.waiting("writes", self._abort_deadline.problem)
-        self._observer.writes_failing(self._abort_deadline.failing_s)
+        self._engine.report(health)
 
     def close(self) -> None:
         """Release the writer."""
@@ -373,15 +341,8 @@ class Committer:
         self, decided: Iterable[tuple[Partition, int]], checkpoints: Mapping[Partition, Checkpoint]
     ) -> None:
         """Drop the failures that were decided, even if their record waits in place, and those of finished records."""
-        write_failures = self._dependencies.write_failures
         for record in decided:
-            write_failures.pop(record, None)
-        for partition, offset in list(write_failures):
+            self.write_failures.pop(record, None)
+        for partition, offset in list(self.write_failures):
             if partition in checkpoints and offset < checkpoints[partition].offset:
-                del write_failures[partition, offset]
-
-    def _report_abort(self, batch: Batch, cause: str, *, counts: bool = True) -> None:
-        if counts:
-            self._abort_deadline.aborted(cause)
-        _log.warning("a write of %d outcomes (%d bytes) was aborted: %s", batch.size, batch.bytes, cause)
-        self._observer.write_aborted(cause)
+                del self.write_failures[partition, offset]

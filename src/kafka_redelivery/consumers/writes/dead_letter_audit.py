@@ -50,14 +50,14 @@ class DeadLetterAudit:
             _producer(lineage, suffix), lineage.offset, lineage.timestamp_ms
         )
 
-    def forget(self, lineages: Iterable[Lineage], suffix: str = "") -> None:
+    def withdraw(self, lineages: Iterable[Lineage], suffix: str = "") -> None:
         """Remove records: they were not dead-lettered after all, or may be dead-lettered again."""
         for lineage in lineages:
             audit = self._audits.get(lineage.address)
             if audit is not None:
-                audit.forget(_producer(lineage, suffix), lineage.offset)
+                audit.withdraw(_producer(lineage, suffix), lineage.offset)
 
-    def forget_partition(self, source: str, number: int, modulus: int | None = None) -> None:
+    def drop_partition(self, source: str, number: int, modulus: int | None = None) -> None:
         """Remove all records of a source partition.
 
         Args:

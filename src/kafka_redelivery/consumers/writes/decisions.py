@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, initial_lineage
-from kafka_redelivery.consumers.flow.lane import Lane, size_of
-from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.routes import RetryTopics
+from kafka_redelivery.consumers.routes import RetryTopics, TierPlacement
 from kafka_redelivery.consumers.telemetry.failure_log import DiscardReport, FailureLog
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
-from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
 from kafka_redelivery.topology.policy.decision import (
     NOT_DELIVERED,
     AckType,
     DeadLetter,
     Decision,
     Failure,
+    FailureDetails,
     FailureKind,
     Halt,
     Reason,
@@ -27,12 +25,10 @@ from kafka_redelivery.topology.policy.decision import (
     decide,
     suppressed,
 )
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import Headers, read_due
-from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.transport.clients.message_headers import headers_of
-from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
+from kafka_redelivery.transport.protocols import Message, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +48,6 @@ class BatchDependencies:
     journal: str | None = None
     """Topic of the journal; ``None`` = the journal is off."""
 
-    blocking: bool = False
-    """Whether a failed record waits in place, so that later records wait for it."""
-
     success_ack: AckType = AckType.STANDARD
     """Acknowledgement type of a success."""
 
@@ -64,6 +57,9 @@ class BatchDependencies:
     details: FailureDetails = FailureDetails.FULL
     look_up_topics: Callable[[list[str]], Mapping[str, int]] = lambda _: {}
     """Asks the cluster for the partition counts of topics, because one that is needed may be new."""
+
+    is_listed: Callable[[str], bool] = frozenset[str]().__contains__
+    """Whether ``outputs`` lists a topic; called with those that do not exist."""
 
     log: FailureLog = field(init=False)
     redrive_outcomes: RedriveOutcomes = field(init=False)
@@ -75,47 +71,34 @@ class BatchDependencies:
         object.__setattr__(self, "redrive_outcomes", outcomes)
 
 
+_OUTSIDE = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE})
+"""Failures whose cause is not the record: it keeps its place."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decisions:
     """Decides about failed records, each once. Owned by the polling thread."""
 
-    def __init__(self, dependencies: BatchDependencies) -> None:
-        self._dependencies = dependencies
-        self.in_place: list[tuple[AssignedPartition, Message]] = []
-        """Unfinished records that wait in place. The caller empties the list and queues them again."""
+    dependencies: BatchDependencies
+    in_place: list[tuple[AssignedPartition, Message]] = field(default_factory=list)
+    """Unfinished records that wait in place. The caller empties the list and queues them again."""
 
-    def of_item(self, item: WorkItem) -> Outcomes:
-        """Return the outcomes of a work item."""
-        outcomes = Outcomes(item)
-        if item.failures:
-            assigned = item.lane.assigned
-            now_ms = self._dependencies.clock()  # after the last failure, so that no record is redelivered too early
-            # All records of an item may fail. Without randomness those with as many deliveries get the same retry.
-            retries: dict[int, Retry] | None = None if assigned.route.entry.redelivery_policy.randomised else {}
-            for index, failure in item.failures:
-                message = item.messages[index]
-                headers = headers_of(message)
-                known = item.redelivered
-                lineage = item.lineages[index] if known else initial_lineage(message, headers, assigned.route)
-                outcomes.decided[index] = self._decide(assigned, message, headers, lineage, failure, now_ms, retries)
-        if item.unacknowledged:
-            outcomes.unacknowledged = {
-                index: each for index, each in item.unacknowledged if index not in outcomes.decided
-            }
-            for index, records in item.outputs:
-                if index in outcomes.unacknowledged:
-                    outcomes.unacknowledged[index].outputs = records
-        return outcomes
-
-    def of_failure(self, assigned: AssignedPartition, message: Message, lineage: Lineage, failure: Failure) -> Outcomes:
-        """Return the outcome of a failed record that is in no work item."""
-        decided = self._decide(assigned, message, headers_of(message), lineage, failure, self._dependencies.clock())
-        return Outcomes(_item_of_one(assigned, message, lineage, []), {0: decided}, refetched=True)
-
-    def of_acknowledgement(
-        self, assigned: AssignedPartition, message: Message, lineage: Lineage, outputs: list[ProducerRecord]
-    ) -> Outcomes:
-        """Return a success that was acknowledged after its handler had returned."""
-        return Outcomes(_item_of_one(assigned, message, lineage, outputs))
+    def decide(self, outcomes: Outcomes, failures: Iterable[tuple[int, Failure]]) -> None:
+        """Decide about the records that failed; ``failures``: each with the index of its record."""
+        now_ms = self.dependencies.clock()  # after the last failure, so that no record is redelivered too early
+        assigned, lineages, messages = outcomes.assigned, outcomes.lineages, outcomes.messages
+        # All records of an item may fail. Without randomness those with as many deliveries get the same retry.
+        retries: dict[int, Retry] | None = None if assigned.route.entry.redelivery_policy.randomised else {}
+        for index, failure in failures:
+            message = messages[index]
+            headers = headers_of(message)
+            delivered = int(failure.kind is FailureKind.RAISED or failure.kind not in NOT_DELIVERED)
+            if lineages:
+                lineage = lineages[index]
+                lineage = lineage.delivered(lineage.deliveries + delivered)
+            else:
+                lineage = initial_lineage(message, headers, assigned.route, delivered)
+            outcomes.decided[index] = self._decide(assigned, message, headers, lineage, failure, now_ms, retries)
 
     def _decide(
         self,
@@ -125,13 +108,21 @@ class Decisions:
         lineage: Lineage,
         failure: Failure,
         now_ms: int,
-        retries: dict[int, Retry] | None = None,
+        retries: dict[int, Retry] | None,
     ) -> Decided:
-        """Decide about a record; ``retries``: those that a failure of the handler got at ``now_ms``, by deliveries."""
-        dependencies, entry = self._dependencies, assigned.route.entry
+        """Decide about a record.
+
+        Args:
+            assigned: its partition.
+            message: the record.
+            headers: its headers.
+            lineage: with the delivery that failed, if that counts.
+            failure: why it failed.
+            now_ms: epoch ms.
+            retries: those that a failure of the handler got at ``now_ms``, by deliveries.
+        """
+        dependencies, entry = self.dependencies, assigned.route.entry
         failure = dependencies.details.of(failure)
-        if failure.kind not in NOT_DELIVERED:
-            lineage = lineage.delivered(lineage.deliveries + 1)
         shared = retries if failure.kind is FailureKind.RAISED else None  # Redeliver may ask for a delay of its own
         decision: Decision | None = None if shared is None else shared.get(lineage.deliveries)
         if decision is None:
@@ -141,42 +132,21 @@ class Decisions:
                 shared[lineage.deliveries] = decision
         if assigned.redelivered and read_due(headers) is None:
             # No due time: an operator sent it back, so it may be dead-lettered again.
-            dependencies.audits.forget((lineage,))
+            dependencies.audits.withdraw((lineage,))
         audited = False
         if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
             audited = not dependencies.audits.is_duplicate(lineage)
             if not audited:
                 decision = suppressed(decision)
         dependencies.log.log(lineage, failure, decision, message.key())
-        if isinstance(decision, Retry) and failure.after_ms is not None and entry.maximum_handler_delay is None:
-            dependencies.log.ignored_delay(lineage)
-        stays = self._stays(decision, failure)
-        if stays and isinstance(decision, Retry):
-            assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)
-            self.in_place.append((assigned, message))
-        return Decided(message, headers, lineage, decision, now_ms, stays, audited, failure)
-
-    def _stays(self, decision: Decision, failure: Failure) -> bool:
-        """Whether the record is not finished.
-
-        So it is after a halt, and while the record waits in place: because failures block the records behind them, or
-        because a worker died during its delivery.
-        """
+        stays = isinstance(decision, Halt)
         if isinstance(decision, Retry):
-            return self._dependencies.blocking or failure.kind is FailureKind.CLOSED
-        return isinstance(decision, Halt)
-
-
-def _item_of_one(
-    assigned: AssignedPartition, message: Message, lineage: Lineage, outputs: list[ProducerRecord]
-) -> WorkItem:
-    waited = lineage.deliveries > 0 and not assigned.redelivered
-    return WorkItem(
-        Lane(assigned, exclusive=False),
-        [message],
-        1,
-        outputs=[(0, outputs)] if outputs else [],
-        lineages=[lineage],
-        bytes=size_of((message,)),
-        in_place=WaitingRecord(lineage.deliveries, 0) if waited else None,
-    )
+            outside = failure.kind in _OUTSIDE
+            if failure.after_ms is not None and entry.maximum_handler_delay is None and not outside:
+                dependencies.log.ignored_delay(lineage)
+            # Failures block the records behind them; or a worker died, or what the handler needs is away for this key.
+            stays = assigned.route.blocking or outside
+            if stays:
+                assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)
+                self.in_place.append((assigned, message))
+        return Decided(message, headers, lineage, decision, now_ms, stays, audited, failure)

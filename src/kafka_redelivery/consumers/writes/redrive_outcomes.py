@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.writes.outcomes import Outcomes
 from kafka_redelivery.topology.policy.decision import Decision
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.actions import Outcome, outcome_of, outcome_record
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.topology.wire.headers import RedriveMark, parse_mark
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 _log = logging.getLogger(__name__)
@@ -52,11 +52,11 @@ class RedriveOutcomes:
         """Outcomes that could not be noted, and that the log does not mention yet."""
 
     def of(self, outcomes: Outcomes, now_ms: int) -> list[tuple[int, ProducerRecord]]:
-        """Return the records for a work item, each with the offset of the consumed record."""
+        """Return the records for outcomes, each with the offset of the consumed record."""
         ended = list(outcomes.redriven())
         if not ended or not self._known(len(ended)):
             return []
-        messages = outcomes.item.messages
+        messages = outcomes.messages
         return [(messages[at].offset(), self._record(mark, outcome, now_ms)) for at, mark, outcome in ended]
 
     def record(self, lineage: Lineage, decision: Decision | None, now_ms: int) -> ProducerRecord | None:

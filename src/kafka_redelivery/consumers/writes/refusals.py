@@ -1,137 +1,98 @@
-"""What follows when the broker refuses records of a write."""
+"""What follows for consumed records when the broker refuses those that were produced for them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Protocol
 
-from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
-from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
-from kafka_redelivery.consumers.writes.aborted_write import starting, unreadable_topics
+from kafka_redelivery.consumers.flow.stops import Stops
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
-from kafka_redelivery.consumers.writes.decisions import BatchDependencies
-from kafka_redelivery.consumers.writes.refused_records import (
-    DeadLetterRefusedError,
-    failure_of_refused_record,
-    judged,
-    partitions_needing,
-)
-from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
-from kafka_redelivery.transport.protocols import BackgroundWriter, Partition, ProducerRecord
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.transport.errors import RefusedRecord, WriteRefusedError
+from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
 
 
-class Refused(NamedTuple):
-    """What became of a write with refused records."""
+class Refusals(Protocol):
+    """What to do when the broker refuses records of a batch."""
 
-    error: WriteRefusedError
-    """The refusal, in which a missing output that is not listed is the fault of its record."""
-
-    committed: Mapping[Partition, Checkpoint]
-    """The offsets that are committed nevertheless, because all records of these partitions are written."""
-
-    halted: list[AssignedPartition]
-    """The partitions that halt because the broker refuses a dead letter."""
-
-    unreadable: Collection[str]
-    """The topics whose offsets may not be committed; see :func:`unreadable_topics`."""
+    def handle(self, batch: Batch, error: WriteRefusedError) -> Collection[Partition] | None:
+        """Return the partitions that halt; ``None`` if the outcomes of the refused records were decided again."""
 
 
-class Refusals:
+class HaltingRefusals:
     """Halts the partitions that cannot go on, and keeps the failures of refused records. For the polling thread.
 
     Nothing is done about a partition that has left this worker: its next owner handles the records again.
     """
 
-    def __init__(
-        self,
-        dependencies: BatchDependencies,
-        writer: BackgroundWriter,
-        observer: WorkerObserver,
-        halted: HaltedPartitions,
-        is_listed: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, write_failures: dict[tuple[Partition, int], Failure], stops: Stops) -> None:
         """Prepare.
 
         Args:
-            dependencies: its write failures get those of the refused records.
-            writer: commits the offsets of the partitions whose records are written.
-            observer: receives the causes of halts.
-            halted: receives the partitions that halt.
-            is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
+            write_failures: get those of the refused records, for the next time that the consumed records are fetched.
+            stops: receives the partitions that halt.
         """
-        self._write_failures = dependencies.write_failures
-        self._writer = writer
-        self._observer = observer
-        self._halted = halted
-        self._is_listed = is_listed
+        self._write_failures = write_failures
+        self._stops = stops
 
-    def handle(self, batch: Batch, checkpoints: Mapping[Partition, Checkpoint], refusal: WriteRefusedError) -> Refused:
-        """Halt partitions, store failures, and commit the others if their records are written.
+    def handle(self, batch: Batch, error: WriteRefusedError) -> set[Partition]:
+        """Halt partitions and store failures.
 
-        Args:
-            batch: the batch that was to be written.
-            checkpoints: the offsets that the write would have committed.
-            refusal: the refusal.
+        A partition halts whose record needs a topic that cannot be written, or whose dead letter, or redrive outcome,
+        is refused. Every partition needs the journal, for whatever cause it is refused.
+
+        Returns:
+            the partitions that halt.
         """
-        owned = {each: point for each, point in checkpoints.items() if not batch.touched[each].closed}
-        error = judged(refusal, batch, self._is_listed)
-        needing = self._halt_unwritable(batch, owned, error)
-        others = {partition: each for partition, each in owned.items() if partition not in needing}
-        committed, unreadable = self._commit(batch, others) if error.others_written else ({}, ())
+        halting: set[Partition] = set()
         produced_for = batch.produced_for
-        refused = [(produced_for[each.index], each) for each in error.refused if not each.cause.outside]
-        halted = [
-            consumed.assigned
-            for consumed, each in refused
-            if consumed is not None
-            and not consumed.assigned.closed
-            and not self._note_failure(consumed, batch.produced[each.index], each)
-        ]
-        return Refused(error, committed, halted, unreadable)
+        for refused in error.refused:
+            consumed = produced_for[refused.index]
+            if consumed is None:
+                for partition in batch.before:
+                    self._halt(partition, batch.checkpoints[partition].offset - 1, batch, refused, halting)
+                continue
+            assigned, offset, role = consumed
+            if assigned.closed:
+                continue
+            failure = None if refused.cause.outside else failure_of(consumed, refused.reason)
+            if failure is None:
+                self._halt(assigned.partition, offset, batch, refused, halting, output=role == "output")
+            else:
+                self._write_failures[assigned.partition, offset] = failure
+        return halting
 
-    def _halt_unwritable(
-        self, batch: Batch, owned: Mapping[Partition, Checkpoint], error: WriteRefusedError
-    ) -> Collection[Partition]:
-        """Halt the partitions whose records go to topics that cannot be written, or to the journal, and return them."""
-        needing = partitions_needing(batch, owned, error.refused)
-        for partition, (offset, refused) in needing.items():
-            consumed = batch.produced_for[refused.index]
-            output = consumed is not None and consumed.role == "output"
-            problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused, output=output)
-            self._observer.halted(problem)
-        return needing
+    def _halt(
+        self,
+        partition: Partition,
+        offset: int,
+        batch: Batch,
+        refused: RefusedRecord,
+        halting: set[Partition],
+        *,
+        output: bool = False,
+    ) -> None:
+        if partition not in halting:
+            halting.add(partition)
+            record = batch.produced[refused.index]
+            self._stops.refuse(partition, offset, record, refused, output=output)
 
-    def _commit(
-        self, batch: Batch, checkpoints: Mapping[Partition, Checkpoint]
-    ) -> tuple[Mapping[Partition, Checkpoint], Collection[str]]:
-        """Commit the offsets of partitions whose records are all written, because there is no transaction.
 
-        Returns:
-            The committed offsets, and the topics whose offsets may not be committed.
-        """
-        try:
-            self._writer.finish(checkpoints)
-        except WriteAbortedError as error:
-            _log.warning("the offsets of the other partitions cannot be committed: %s", error)
-            return {}, unreadable_topics(error, starting(batch, checkpoints))
-        return checkpoints, ()
+def failure_of(consumed: ProducedFor, reason: str) -> Failure | None:
+    """Return the failure with which to decide a consumed record again, because the broker refuses what was produced.
 
-    def _note_failure(self, consumed: ProducedFor, record: ProducerRecord, refused: RefusedRecord) -> bool:
-        """Store the failure for the next time that the consumed record is fetched.
+    A refused output is a failed delivery. A refused retry record cannot be redelivered, so its record is dead-lettered.
 
-        Returns:
-            Whether it is stored. Otherwise the partition halts, because the broker refuses a dead letter of it.
-        """
-        try:
-            location, failure = failure_of_refused_record(consumed, refused.reason)
-        except DeadLetterRefusedError:
-            partition = consumed.assigned.partition
-            self._observer.halted(self._halted.halt(partition, consumed.offset, record, refused))
-            return False
-        self._write_failures[location] = failure
-        return True
+    Returns:
+        ``None`` for a dead letter, or the outcome of one that was sent again: to commit past the record would lose it.
+    """
+    _log.warning(
+        "the broker refuses the %s of %s@%d: %s", consumed.role, consumed.assigned.partition, consumed.offset, reason
+    )
+    if consumed.role in {"dead letter", "redrive outcome"}:
+        return None
+    kind = FailureKind.RAISED if consumed.role == "output" else FailureKind.UNDELIVERABLE
+    return Failure(kind, "WriteRefused", reason)

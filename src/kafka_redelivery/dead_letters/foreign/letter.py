@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from kafka_redelivery.dead_letters.foreign.connect import CONNECT
-from kafka_redelivery.dead_letters.foreign.failure import Failure, System, binary_number, having, text
-from kafka_redelivery.dead_letters.foreign.karafka import KARAFKA, KARAFKA_BEFORE_2_5
-from kafka_redelivery.dead_letters.foreign.mapping import mapped
-from kafka_redelivery.dead_letters.foreign.spring import SPRING
-from kafka_redelivery.dead_letters.foreign.streams import STREAMS
-from kafka_redelivery.dead_letters.foreign.wolverine import WOLVERINE
+from kafka_redelivery.dead_letters.foreign.systems import (
+    ANY,
+    SYSTEMS,
+    UNKNOWN,
+    Place,
+    Recognition,
+    System,
+    binary_number,
+    claimed_by,
+    mapped,
+    text,
+)
 from kafka_redelivery.dead_letters.letter import Letter
-from kafka_redelivery.topology.wire.headers import REDRIVE, HeaderList, Headers
-from kafka_redelivery.topology.wire.redrive_mark import parse_mark
+from kafka_redelivery.topology.wire.headers import REDRIVE, HeaderList, Headers, parse_mark
 
-SYSTEMS: Final = (SPRING, CONNECT, STREAMS, KARAFKA, KARAFKA_BEFORE_2_5, WOLVERINE)
-"""The systems that are recognised, the most certain first."""
-
-UNKNOWN: Final = System(name="", recognises=having(), read=lambda _: Failure(), removed=())
 _BINARY: Final = frozenset[str]().union(*(system.binary for system in SYSTEMS))
 
 
-def system_of(headers: Headers, mapping: Mapping[str, str]) -> System:
+def system_of(headers: Headers, recognition: Recognition = ANY) -> System:
     """Return the system that has written a dead letter. A mapping is used for all letters, if there is one.
 
-    Of several systems it is the one whose headers come last: each appends its own. The others are of a system that the
-    record passed before, or a producer of the source has set them, who could else choose where the letter is sent.
+    A record may bring headers of another system that it passed before, or that a producer of the source has set. So of
+    several systems it is the one whose own headers are where it writes them. If one that writes before the record's
+    headers and one that writes behind them could both be it, a person has to say which.
     """
-    if mapping:
-        return mapped(mapping)
+    if recognition.mapping:
+        return mapped(dict(recognition.mapping))
+    found = _claimants(headers)
+    for system in found:
+        if system.name == recognition.system or len(found) == 1:
+            return system
+    return claimed_by(found) if found else UNKNOWN
+
+
+def _claimants(headers: Headers) -> list[System]:
+    """Return the systems that could have written a letter."""
     values = dict(headers)
     found = [system for system in SYSTEMS if system.recognises(values)]
-    if len(found) > 1:
-        names = [name for name, _ in headers]
-        found.sort(key=lambda system: max(place for place, name in enumerate(names) if system.removes(name)))
-    return found[-1] if found else UNKNOWN
+    if len(found) < 2:  # noqa: PLR2004 - no other could be it
+        return found
+    names = [name for name, _ in headers]
+
+    def last(system: System) -> int:
+        return max(place for place, name in enumerate(names) if system.removes(name))
+
+    first = [system for system in found if system.place is Place.FIRST and system.removes(names[0])]
+    appended = sorted((system for system in found if system.place is Place.LAST), key=last)[-1:]
+    return [*first, *appended] or found
 
 
 def lacks_content(system: System, key: bytes | None, *, has_value: bool) -> bool:
@@ -53,7 +68,7 @@ def foreign_letter(
     timestamp_ms: int,
     key: bytes | None,
     headers: Headers,
-    mapping: Mapping[str, str],
+    recognition: Recognition = ANY,
     *,
     has_value: bool = True,
 ) -> Letter:
@@ -64,11 +79,11 @@ def foreign_letter(
         timestamp_ms: when it died (epoch ms).
         key: its key.
         headers: its headers.
-        mapping: which header has what, by the names of :data:`mapping.FIELDS`; empty for a system that is recognised.
+        recognition: what a person says about its system.
         has_value: whether its value is not null.
     """
-    values, system = dict(headers), system_of(headers, mapping)
-    failure = system.read(values)
+    system = system_of(headers, recognition)
+    values, failure = system.values(headers), system.read(headers)
     named = failure.topic and None not in {failure.partition, failure.offset}
     return Letter(
         *place,
@@ -85,6 +100,7 @@ def foreign_letter(
         0,
         parse_mark(text(values.get(REDRIVE))),
         no_content=lacks_content(system, key, has_value=has_value),
+        system=system.name,
     )
 
 
@@ -94,7 +110,7 @@ def sent_again(headers: Headers, system: System, mark: str) -> HeaderList:
     Args:
         headers: those of the letter.
         system: the system that has written it.
-        mark: says which letter it was, see :mod:`topology.wire.redrive_mark`; empty for none. A system that copies
+        mark: says which letter it was, see :mod:`topology.wire.headers`; empty for none. A system that copies
             headers to its dead letters, as Spring Kafka does, thus says how often the record was sent again.
     """
     kept = [
@@ -105,9 +121,10 @@ def sent_again(headers: Headers, system: System, mark: str) -> HeaderList:
     return [*kept, (REDRIVE, mark.encode())] if mark else kept
 
 
-def header_text(name: str, value: bytes | None) -> str | None:
-    """Return a header for people: numbers in binary that a known system writes are decimal."""
-    found = binary_number(value) if name in _BINARY else None
+def header_text(name: str, value: bytes | None, system: str = "") -> str | None:
+    """Return a header for people: numbers in binary that its system, or any if it is not known, writes are decimal."""
+    binary = next((each.binary for each in SYSTEMS if each.name == system), _BINARY)
+    found = binary_number(value) if name in binary else None
     if found is not None:
         return str(found)
     return None if value is None else value.decode(errors="replace")

@@ -27,8 +27,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.dead_letters.foreign.systems import Recognition
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the format of all files. An index of another version is built anew."""
 
 GRACE_S: Final = 1800.0
@@ -98,6 +99,10 @@ class Facts:
     deaths_file: StoredFile | None = None
     """Letters of another system that have died again, as rows of actions."""
 
+    deaths_seen: tuple[int, ...] = ()
+    """What these were found in: the end of the jobs, and of each slot number, start and end. Empty if some records that
+    letters name could not be read."""
+
     unread_jobs: int = 0
     """How many records of the jobs cannot be read."""
 
@@ -127,8 +132,8 @@ class Basis:
     question: bool = False
     """Whether it says which letters one selection means, which is about what it does not keep."""
 
-    mapping: tuple[tuple[str, str], ...] | None = None
-    """Of another system's letters: which header has what. ``None`` = the letters are ours."""
+    recognition: Recognition | None = None
+    """Of other systems' letters: what a person says about these. ``None`` = the letters are ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

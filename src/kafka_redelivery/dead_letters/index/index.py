@@ -24,35 +24,28 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import duckdb
-from arro3.core import Table
 from platformdirs import user_cache_path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import IndexUnusableError, RedriveError
-from kafka_redelivery.dead_letters.copies import refuse_group
 from kafka_redelivery.dead_letters.decoding import texts_of
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
-from kafka_redelivery.dead_letters.index.refresh import Refresh
-from kafka_redelivery.dead_letters.index.selecting import EVERY, Condition, can_select, condition_of
-from kafka_redelivery.dead_letters.index.store import Store, connection, files_in, is_readable, run
+from kafka_redelivery.dead_letters.index.refresh import Question, Refresh
+from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, can_select, condition_of
+from kafka_redelivery.dead_letters.index.store import LIMIT_S, Store, database, run, time_limit
 from kafka_redelivery.dead_letters.index.summary import Summary, summarise
-from kafka_redelivery.dead_letters.index.view import empty_letters, empty_standings, letters_view, quoted, stored_view
-from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, LetterState, Selection, Standing, letter_document
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
-from kafka_redelivery.dead_letters.standing import LetterState, Standing
-from kafka_redelivery.dead_letters.summary_columns import DEFAULT_BY, By
-from kafka_redelivery.dead_letters.time_limit import time_limit
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, refuse_group
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.transport.admin.identities import identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.topics import identities
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
-_LIMIT_S: Final = 60.0
 _KNOWN_ROWS: Final = 10_000
 
 
@@ -78,11 +71,16 @@ class LetterRow(NamedTuple):
     state: LetterState
     job: str | None
     sends: int
+    system: str | None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        return letter_document(self, self, self.key if self.raw_key is None else self.raw_key.decode(errors="replace"))
 
 
 _ROW: Final = """
     id, source_id, "group", origin, died_ms, key, raw_key, reason, exception, message, fingerprint, deliveries,
-    expiration_ms, redrives, state, job, sends
+    expiration_ms, redrives, state, job, sends, system
 """
 
 
@@ -95,8 +93,7 @@ class Index:
         self._duckdb: duckdb.DuckDBPyConnection | None = None
         self._manifest: Manifest | None = None
         self._known: dict[str, list[tuple[Any, ...]]] = {}
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._question: _Question | None = None
+        self._question: Question | None = None
 
     @classmethod
     def open(
@@ -105,7 +102,6 @@ class Index:
         group: str | None = None,
         *,
         path: Path | None = None,
-        clock: Clock = wall_clock_ms,
     ) -> Self:
         """Open the kept index of a group's dead letters on the cluster of the settings.
 
@@ -113,7 +109,6 @@ class Index:
             settings: how to reach Kafka, and the names of topics.
             group: the group whose jobs say where letters stand, if not that of the settings.
             path: the folder of all indexes; default: that of the settings, else one in the user's cache.
-            clock: tells the time.
 
         Raises:
             IndexUnusableError: the folder cannot be written.
@@ -122,45 +117,7 @@ class Index:
         wanted = settings.dead_letters.index
         basis = _basis(settings, group)
         folder = path or (None if wanted.path is None else Path(wanted.path)) or default_folder()
-        return cls(settings, basis, IndexFolder(folder / _name(basis)), clock)
-
-    @classmethod
-    def open_for(
-        cls,
-        settings: LetterSource,
-        group: str | None,
-        selection: Selection,
-        *,
-        path: Path | None = None,
-        base: Path = Path(),
-        clock: Clock = wall_clock_ms,
-    ) -> Self:
-        """Open an index that can select letters: the kept one, or a temporary one, as large as it has to be.
-
-        Args:
-            settings: as :meth:`open`.
-            group: as :meth:`open`.
-            selection: what will be asked.
-            path: as :meth:`open`.
-            base: the folder of the configuration, to which paths of schemas are relative.
-            clock: as :meth:`open`.
-
-        Raises:
-            SerdeError: a schema of the configuration cannot be read.
-            TransportError: Kafka does not answer.
-        """
-        try:
-            found = cls.open(settings, group, path=path, clock=clock)
-        except IndexUnusableError as error:
-            _log.warning("without an index all dead letters are read: %s", error)
-            found = cls._in_temporary_folder(settings, _basis(settings, group), clock)
-        if found.can_select(selection):
-            return found
-        found.close()
-        basis = replace(_basis(settings, group), question=True)
-        found = cls._in_temporary_folder(settings, basis, clock)
-        found._question = _Question(selection, basis, texts_of(settings, base))  # noqa: SLF001 - of this class
-        return found
+        return cls(settings, basis, IndexFolder(folder / _name(basis)))
 
     @classmethod
     @contextmanager
@@ -176,34 +133,43 @@ class Index:
         waiting: Callable[[], None] = lambda: None,
         letters: bool = True,
     ) -> Iterator[Self]:
-        """Open an index as :meth:`open_for`, bring it up to date as :meth:`refresh`, and close it on exit.
+        """Open an index that can select letters, bring it up to date as :meth:`refresh`, and close it on exit.
 
-        If the kept one cannot be written, a temporary one takes its place.
+        That is the kept one, or a temporary one if that does not keep what is asked, or cannot be written.
+
+        Args:
+            settings: as :meth:`open`.
+            group: as :meth:`open`.
+            selection: what will be asked.
+            path: as :meth:`open`.
+            base: the folder of the configuration, to which paths of schemas are relative.
+            progress: as :meth:`refresh`.
+            waiting: as :meth:`refresh`.
+            letters: as :meth:`refresh`.
 
         Raises:
-            IndexUnusableError: that cannot be written either.
-            RedriveError, SerdeError, TransportError: as both.
+            IndexUnusableError: a temporary one cannot be written either.
+            SerdeError: a schema of the configuration cannot be read.
+            RedriveError, TransportError: as :meth:`refresh`.
         """
-        wanted = selection or Selection()
+        wanted, basis = selection or Selection(), _basis(settings, group)
+        question = None if can_select(wanted, basis) else Question(wanted, basis, texts_of(settings, base))
         with ExitStack() as opened:
-            index = opened.enter_context(closing(cls.open_for(settings, group, wanted, path=path, base=base)))
-            try:
-                index.refresh(progress, waiting=waiting, letters=letters)
-            except IndexUnusableError as error:
-                if index._temporary is not None:  # noqa: SLF001 - of this class
-                    raise
-                _log.warning("without an index all dead letters are read: %s", error)
-                index = cls._in_temporary_folder(settings, _basis(settings, group), wall_clock_ms)
-                opened.enter_context(closing(index))
+            index = None
+            if question is None:
+                try:
+                    index = opened.enter_context(closing(cls.open(settings, group, path=path)))
+                    index.refresh(progress, waiting=waiting, letters=letters)
+                except IndexUnusableError as error:
+                    _log.warning("without an index all dead letters are read: %s", error)
+                    index = None
+            if index is None:
+                folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="redelivery-index-"))
+                asked = replace(basis, question=question is not None)
+                index = opened.enter_context(closing(cls(settings, asked, IndexFolder(Path(folder) / "index"))))
+                index._question = question  # noqa: SLF001 - of this class
                 index.refresh(progress, letters=letters)
             yield index
-
-    @classmethod
-    def _in_temporary_folder(cls, settings: LetterSource, basis: Basis, clock: Clock) -> Self:
-        temporary = tempfile.TemporaryDirectory(prefix="redelivery-index-")
-        found = cls(settings, basis, IndexFolder(Path(temporary.name) / "index"), clock)
-        found._temporary = temporary
-        return found
 
     @property
     def has_values(self) -> bool:
@@ -244,12 +210,7 @@ class Index:
         return type(self)(self._settings, self._basis, IndexFolder(self.path), self._clock)
 
     def close(self) -> None:
-        """Close it; a temporary folder is removed."""
-        self._release()
-        if self._temporary is not None:
-            self._temporary.cleanup()
-
-    def _release(self) -> None:
+        """Close it. What is asked afterwards opens it again."""
         if self._duckdb is not None:
             self._duckdb.close()
         self._duckdb = self._manifest = None
@@ -281,7 +242,7 @@ class Index:
             RedriveError: the cluster does not show the topics.
             TransportError: Kafka does not answer or denies access.
         """
-        self._release()
+        self.close()
         offsets = offsets or PartitionOffsets(self._settings.kafka)
         question = self._question
         anew = anew or question is not None  # its answers may be about where letters stood
@@ -296,7 +257,7 @@ class Index:
         parameters: Sequence[object] = (),
         order: str = 'died_ms, topic, partition, "offset"',
         limit: int | None = None,
-        within_s: float = _LIMIT_S,
+        within_s: float = LIMIT_S,
         skipped: int = 0,
     ) -> list[LetterRow]:
         """Return letters.
@@ -311,7 +272,7 @@ class Index:
 
         Raises:
             IndexUnusableError: the index is damaged, and cannot be built anew.
-            SlowQueryError: it takes longer.
+            ConsumersError: it takes longer.
         """
         sql = f"SELECT {_ROW} FROM letters WHERE {condition} ORDER BY {order}"  # noqa: S608 - conditions are compiled
         sql += "" if limit is None else f" LIMIT {limit:d} OFFSET {skipped:d}"
@@ -327,7 +288,7 @@ class Index:
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self, self.ours, meant, by, self._clock())
+        return summarise(self, meant, by, self._clock())
 
     def can_select(self, selection: Selection) -> bool:
         """Whether it can say which letters a selection means."""
@@ -352,9 +313,18 @@ class Index:
     @property
     def ours(self) -> Condition:
         """The condition for letters of the group; another system's are all meant."""
-        if self._basis.mapping is not None:
+        if self._basis.recognition is not None:
             return EVERY
         return Condition("coalesce(\"group\", '') = ?", (self._basis.group,))
+
+    @property
+    def not_ours(self) -> tuple[int, int]:
+        """How many letters of other groups it has, and how many records that name no group."""
+        if self._basis.recognition is not None:
+            return 0, 0
+        sizes = dict(self.once("SELECT coalesce(\"group\", ''), count(*) FROM stored_letters GROUP BY 1"))
+        unreadable = sizes.pop("", 0)
+        return sum(sizes.values()) - sizes.get(self._basis.group, 0), unreadable
 
     def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
         """Return where a letter stood after each job that has or had it."""
@@ -378,7 +348,7 @@ class Index:
         return dict(self.rows(sql, (numbers,)))
 
     def rows(
-        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = _LIMIT_S
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = LIMIT_S
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the table ``letters``; raises as :meth:`select`."""
         return self._recovering(lambda: self._query(sql, parameters, within_s))
@@ -390,9 +360,9 @@ class Index:
         except duckdb.Error as error:
             manifest = self._read()
             is_present = self._folder.manifest() == manifest
-            if is_present and is_readable(self._folder, manifest):
+            if is_present and self._folder.is_intact(manifest):
                 raise IndexUnusableError(f"the index of dead letters in {self.path} cannot be read: {error}") from error
-        self._release()
+        self.close()
         if is_present:
             self.refresh(anew=True)
         return ask()
@@ -447,25 +417,8 @@ class Index:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._duckdb is None:
-            self._duckdb = _database(self.path, self._read())
+            self._duckdb = database(self.path, self._read())
         return self._duckdb
-
-
-class _Question:
-    """A selection that letters are compared with while they are read."""
-
-    def __init__(
-        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes], str | None]]
-    ) -> None:
-        self.selection, self._basis, self.decoded = selection, basis, decoded
-
-    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> set[tuple[int, int]]:
-        """Return slot and offset of those letters that are meant."""
-        asked = replace(manifest, letter_files=(), basis=replace(self._basis, question=False))
-        with closing(_database(folder, asked, letters)) as opened:
-            wanted = condition_of(self.selection, lambda sql: run(opened, sql), self._basis)
-            with time_limit(opened, _LIMIT_S):
-                return set(run(opened, f'SELECT slot, "offset" FROM letters WHERE {wanted.sql}', wanted.parameters))  # noqa: S608 - compiled
 
 
 def _basis(settings: LetterSource, group: str | None) -> Basis:
@@ -478,7 +431,7 @@ def _basis(settings: LetterSource, group: str | None) -> Basis:
         values=settings.dead_letters.index.values and not class_only,
         class_only=class_only,
         undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format == "avro")),
-        mapping=tuple(settings.mapping.items()) if isinstance(settings, OtherSystem) else None,
+        recognition=settings.recognition if isinstance(settings, OtherSystem) else None,
     )
 
 
@@ -490,33 +443,9 @@ def default_folder() -> Path:
 def _name(basis: Basis) -> str:
     """Return a file name for a group and a cluster: readable, and distinct even where names have other characters."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", basis.group)[:80]
-    whose = f"{basis.cluster}\n{basis.group}" + ("" if basis.mapping is None else "\nof another system")
+    whose = f"{basis.cluster}\n{basis.group}" + ("" if basis.recognition is None else "\nof another system")
     distinct = hashlib.sha256(whose.encode()).hexdigest()[:12]
     return f"{readable}-{distinct}"
-
-
-def _database(folder: Path, manifest: Manifest, letters: Table | None = None) -> duckdb.DuckDBPyConnection:
-    """Open the files of an index; ``letters``: the rows of letters, instead of those of its files."""
-    opened = connection(folder)
-    # All joins are written with the smaller table second. The engine would turn that of `letters` around for some
-    # conditions, and build a hash table of a million letters instead of one of where they stand.
-    run(opened, "SET disabled_optimizers = 'build_side_probe_side'")
-    source = files_in(folder, manifest.letter_files) if manifest.letter_files else f"({empty_letters()})"
-    if letters is not None:
-        opened.register("batch", letters)
-        source = "batch"
-    standings = manifest.standings_file
-    states = f"({empty_standings()})" if standings is None else files_in(folder, [standings])
-    run(opened, f"CREATE TEMP VIEW standings AS FROM {states}")
-    basis = manifest.basis
-    stored = stored_view(source, manifest.slots, ours=basis.mapping is None, chosen=basis.question)
-    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored}")
-    run(opened, f"CREATE TEMP VIEW letters AS {letters_view()}")
-    # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
-    run(opened, f"SET allowed_directories = [{quoted(f'{folder}/')}]")
-    run(opened, "SET enable_external_access = false")
-    run(opened, "SET lock_configuration = true")
-    return opened
 
 
 def _letter(row: tuple[Any, ...]) -> LetterRow:

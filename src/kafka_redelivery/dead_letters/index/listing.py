@@ -9,8 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafka_redelivery.dead_letters.index.selecting import Condition
-from kafka_redelivery.dead_letters.index.view import table_for
+from kafka_redelivery.dead_letters.index.sql import Condition, table_for
 
 if TYPE_CHECKING:
     from kafka_redelivery.dead_letters.index.index import Index, LetterRow
@@ -85,7 +84,7 @@ def deaths(index: Index, meant: Condition, within_s: float) -> Deaths:
 
     Raises:
         IndexUnusableError: the index is damaged, and cannot be built anew.
-        SlowQueryError: it takes longer than ``within_s``.
+        ConsumersError: it takes longer than ``within_s``.
     """
     ((first_ms, last_ms),) = index.once("SELECT min(died_ms), max(died_ms) FROM stored_letters")
     if first_ms is None:

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import duckdb
 from arro3.core import Table
 
 from kafka_redelivery.consumers.errors import IndexUnusableError
-from kafka_redelivery.dead_letters.copies import letter_topics
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import Basis, Facts, IndexFolder, Manifest, Slot
 from kafka_redelivery.dead_letters.index.rows import SCHEMA, RowMaker, answered, table_of
-from kafka_redelivery.dead_letters.index.store import Store, is_readable
-from kafka_redelivery.dead_letters.ledger import LeftOut, read_jobs, redrive_topics, refuse_missing
-from kafka_redelivery.dead_letters.letter_places import letter_partitions
-from kafka_redelivery.dead_letters.reading import ReportProgress
+from kafka_redelivery.dead_letters.index.sql import condition_of
+from kafka_redelivery.dead_letters.index.store import LIMIT_S, Store, database, run, time_limit
+from kafka_redelivery.dead_letters.ledger import LeftOut, job_topics, read_jobs, refuse_missing
+from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.reading import ReportProgress, letter_partitions
 from kafka_redelivery.dead_letters.second_deaths import SecondDeaths
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Action, Ended, Outcome, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.transport.admin.identities import Identities, identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.bulk_reader import read_batches
+from kafka_redelivery.transport.admin.topics import Identities, identities
+from kafka_redelivery.transport.assigned_reader import read_batches
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
@@ -40,31 +41,26 @@ _FILE_BYTES: Final = 12 << 20
 """When a file of letters or actions is written, so that memory stays flat."""
 
 
-class Question(Protocol):
-    """A selection that is about what an index does not keep."""
+class Question:
+    """A selection that letters are compared with while they are read."""
 
-    decoded: Mapping[str, Callable[[bytes], str | None]]
-    """Makes text of the values of a source that are no text."""
+    def __init__(
+        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes], str | None]]
+    ) -> None:
+        self.selection, self._basis, self.decoded = selection, basis, decoded
 
-    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> Collection[tuple[int, int]]:
+    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> set[tuple[int, int]]:
         """Return slot and offset of those letters that are meant."""
-        ...
+        asked = replace(manifest, letter_files=(), basis=replace(self._basis, question=False))
+        with closing(database(folder, asked, letters)) as opened:
+            wanted = condition_of(self.selection, lambda sql: run(opened, sql), self._basis)
+            with time_limit(opened, LIMIT_S):
+                return set(run(opened, f'SELECT slot, "offset" FROM letters WHERE {wanted.sql}', wanted.parameters))  # noqa: S608 - compiled
 
 
 @dataclass(slots=True)
 class Refresh:
-    """One refresh of one index.
-
-    Args:
-        settings: how to reach Kafka, and the names of topics.
-        basis: what the index depends on.
-        folder: where it is.
-        progress: receives the number of records that were read, and of all.
-        settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is committed.
-        now_ms: the present (epoch ms).
-        offsets: asks Kafka how far the topics are.
-        question: answered for each letter while it is read.
-    """
+    """One refresh of one index, see :meth:`Index.refresh`."""
 
     settings: LetterSource
     basis: Basis
@@ -80,18 +76,7 @@ class Refresh:
     _total: int = field(init=False, default=0)
 
     def run(self, waiting: Callable[[], None], *, anew: bool = False, letters: bool = True) -> None:
-        """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
-
-        Args:
-            waiting: called again and again while another process writes.
-            anew: whether to build it anew in any case.
-            letters: whether to read letters; otherwise it learns of jobs and outcomes alone.
-
-        Raises:
-            IndexUnusableError: the files cannot be written.
-            RedriveError: the cluster does not show the topics.
-            TransportError: Kafka does not answer or denies access.
-        """
+        """Refresh and publish the index. An index that is damaged, or of another basis, is built anew."""
         with self.folder.writing(waiting), _no_cycles():
             before = None if anew else self.folder.manifest()
             if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
@@ -100,7 +85,7 @@ class Refresh:
                 try:
                     self._run(before or Manifest(basis=self.basis), letters=letters)
                 except duckdb.Error:
-                    if before is None or is_readable(self.folder, before):
+                    if before is None or self.folder.is_intact(before):
                         raise
                     self._run(Manifest(basis=self.basis), letters=letters)
             except (duckdb.Error, OSError) as error:
@@ -110,10 +95,10 @@ class Refresh:
                 ) from error
 
     def _run(self, before: Manifest, *, letters: bool) -> None:
-        jobs, actions = redrive_topics(self.settings, self.basis.group)
+        jobs, actions = job_topics(self.settings, self.basis.group)
         names = (*letter_topics(self.settings), jobs, actions)
         found = identities(self.settings.kafka, names, calls=self.offsets.calls)
-        if self.basis.mapping is None or jobs in found.topics:
+        if self.basis.recognition is None or jobs in found.topics:
             refuse_missing((jobs, actions), found.topics, self.basis.group)
         partitions = letter_partitions(self.settings, {name: each.partitions for name, each in found.topics.items()})
         with closing(Store(self.folder)) as store:
@@ -160,7 +145,7 @@ class Refresh:
         numbers: dict[tuple[str, int], int] = {place: each.number for place, each in places.items()}
         rows = RowMaker(numbers, self.basis, {} if question is None else question.decoded)
         schema = SCHEMA if question is None else SCHEMA | {"chosen": "BOOLEAN"}
-        held = _Held()
+        held = _NextFile()
         positions: dict[Partition, int] = {}
         for batch in read_batches(
             self.settings.kafka,
@@ -205,7 +190,7 @@ class Refresh:
             facts = self._jobs(store, facts, jobs)
         facts = self._actions(store, facts, actions, starts, ends)
         if isinstance(self.settings, OtherSystem):
-            facts = self._deaths(store, facts, self.settings, found, jobs)
+            facts = self._deaths(store, replace(manifest, facts=facts), self.settings, found, jobs)
         if facts.unread and (self.settled or facts.unread != manifest.facts.unread):
             warning = "%d records of %s and %s cannot be read and are left out; `redelivery dlq jobs` names them"
             _log.warning(warning, facts.unread, jobs, actions)
@@ -220,21 +205,33 @@ class Refresh:
         here = [job for job in log.jobs.values() if not job.spec.topics.elsewhere(now)]
         return replace(facts, jobs=end, owned_file=store.owned(here), unread_jobs=left_out.count)
 
-    def _deaths(self, store: Store, facts: Facts, settings: OtherSystem, found: Identities, jobs: str) -> Facts:
-        """Note which letters of another system have died again: its dead letters say it, and no action does."""
+    def _deaths(self, store: Store, manifest: Manifest, settings: OtherSystem, found: Identities, jobs: str) -> Facts:
+        """Note which letters of another system have died again: its dead letters say it, and no action does.
+
+        Only if there are new ones or new jobs, because all are read.
+        """
+        facts = manifest.facts
+        bounds = [
+            (each.number, each.start, self._ends[Partition(each.topic, each.partition)]) for each in manifest.slots
+        ]
+        seen = facts.jobs, *chain.from_iterable(bounds)
+        if seen == facts.deaths_seen:
+            return facts
         log = JobLog()
         read_jobs(settings, jobs, log, 0, LeftOut(), settled=self.settled, offsets=self.offsets)
         log.settle()
         now = TopicIds(cluster=self.basis.cluster, ids={name: each.id for name, each in found.topics.items()})
-        died = SecondDeaths(settings).found(log, self._ends, now)
+        deaths = SecondDeaths(settings)
+        died = deaths.found(log, self._ends, now)
         again = (Action(each.job, each.slice, Ended(each.offset, Outcome.DEAD_AGAIN)) for each in died)
         rows = list(action_rows(again, 0))
-        return replace(facts, deaths_file=store.write("deaths", [actions_table(rows)]) if rows else None)
+        file = store.write("deaths", [actions_table(rows)]) if rows else None
+        return replace(facts, deaths_file=file, deaths_seen=seen if deaths.complete else ())
 
     def _actions(
         self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
     ) -> Facts:
-        held = _Held()
+        held = _NextFile()
         positions: dict[Partition, int] = {}
         left_out = LeftOut()
         files, sequence = facts.action_files, facts.sequence
@@ -283,7 +280,7 @@ def _no_cycles() -> Iterator[None]:
             gc.enable()
 
 
-class _Held:
+class _NextFile:
     """What waits to be written into one file."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from arro3.core import Array, DataType, Table, list_array
 
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
+from kafka_redelivery.dead_letters.foreign.systems import ANY
 from kafka_redelivery.dead_letters.index.files import Basis
 from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.wire.headers import (
@@ -27,10 +28,10 @@ from kafka_redelivery.topology.wire.headers import (
     ORIG_QUEUE,
     REDRIVE,
     HeaderList,
+    parse_mark,
     read_expiration,
 )
-from kafka_redelivery.topology.wire.redrive_mark import parse_mark
-from kafka_redelivery.transport.clients.bulk_reader import Batch
+from kafka_redelivery.transport.assigned_reader import ReadBatch
 from kafka_redelivery.transport.clients.message_headers import all_headers
 from kafka_redelivery.transport.protocols import Message
 
@@ -57,10 +58,11 @@ SCHEMA: Final = {
     "value": "VARCHAR",
     "size": "INTEGER",
     "no_content": "BOOLEAN",
+    "system": "VARCHAR",
 }
 """The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that
-in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text; ``no_content`` is that of
-:class:`Letter`. The headers are those that no other column has."""
+in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text; ``no_content`` and ``system`` are
+those of :class:`Letter`. The headers are those that no other column has."""
 
 _TYPES: Final = {
     "INTEGER": DataType.int32(),
@@ -113,12 +115,12 @@ class RowMaker:
         self._undecodable = frozenset(basis.undecodable)
         self._texts, self._attempts, self._causes = _Texts(), _Attempts(), _Causes(class_only=basis.class_only)
 
-    def columns(self, batch: Batch) -> Columns:
+    def columns(self, batch: ReadBatch) -> Columns:
         """Return the letters of a batch, which is not empty, with the columns of :data:`SCHEMA`."""
         messages, given = batch.messages, all_headers(batch.messages)
         # What is left after those are taken out that other columns have is stored as headers.
         rest: list[dict[str, bytes | None]] = list(map(dict, given))
-        said = self._ours(given, rest) if self._basis.mapping is None else self._others(batch, given)
+        said = self._ours(given, rest) if self._basis.recognition is None else self._others(batch, given, rest)
         return {
             "slot": list(map(self._slots.__getitem__, batch.places)),
             "offset": batch.offsets,
@@ -155,19 +157,23 @@ class RowMaker:
             ],
             "redrives": [_redrives(each[REDRIVE]) if REDRIVE in each else 0 for each in rest],
             "no_content": [False] * len(rest),
+            "system": [None] * len(rest),
         }
 
-    def _others(self, batch: Batch, given: Sequence[HeaderList]) -> dict[str, Sequence[object]]:
-        """Return what the headers of another system say; all of them also stay headers."""
-        mapping = dict(self._basis.mapping or ())
+    def _others(
+        self, batch: ReadBatch, given: Sequence[HeaderList], rest: list[dict[str, bytes | None]]
+    ) -> dict[str, Sequence[object]]:
+        """Return what the headers of another system say; all of them also stay headers, its own as it wrote them."""
+        recognition = self._basis.recognition or ANY
         letters = [
-            foreign_letter((*place, offset), 0, each.key(), headers, mapping, has_value=each.value() is not None)
+            foreign_letter((*place, offset), 0, each.key(), headers, recognition, has_value=each.value() is not None)
             for each, place, offset, headers in zip(batch.messages, batch.places, batch.offsets, given, strict=True)
         ]
+        rest[:] = [dict(each.headers) for each in letters]
         return {
             "group": [_encodable(each.group) or None for each in letters],
             "origin": [_encodable(each.origin) or None for each in letters],
-            "source_id": [_encodable(each.message_id) or None for each in letters],
+            "source_id": [_encodable(each.source_id) or None for each in letters],
             "source_topic": [_encodable(each.origin) or None for each in letters],
             "deliveries": [each.deliveries for each in letters],
             "attempts": [self._attempts[each.deliveries.encode()] for each in letters],
@@ -178,6 +184,7 @@ class RowMaker:
             "expiration_ms": [each.expiration_ms for each in letters],
             "redrives": [each.mark.number if each.mark else 0 for each in letters],
             "no_content": [each.no_content for each in letters],
+            "system": [each.system for each in letters],
         }
 
     def _payload(

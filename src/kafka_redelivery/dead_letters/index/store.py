@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +13,10 @@ from typing import Any, Final
 import duckdb
 from arro3.core import Table
 
+from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.dead_letters.index.facts import ACTION_COLUMNS, HISTORY, OWNED_COLUMNS, STANDINGS, owned_by
 from kafka_redelivery.dead_letters.index.files import Facts, IndexFolder, Manifest, Slot, StoredFile
-from kafka_redelivery.dead_letters.index.view import quoted
+from kafka_redelivery.dead_letters.index.sql import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.topology.redrive.job import Job
 
 MEMORY: Final = "512MB"
@@ -30,6 +32,12 @@ _SMALL_FILES: Final = 16
 
 _DELETED: Final = 1 / 8
 """The share of deleted letters at which they are removed from the files. Queries leave them out at once."""
+
+_AGAIN_S: Final = 0.02
+"""Time between two interruptions. DuckDB forgets one that comes before the query runs."""
+
+LIMIT_S: Final = 60.0
+"""How long a query may take."""
 
 _LEFT: Final = 'SELECT letters.* FROM {} AS letters JOIN slots USING (slot) WHERE letters."offset" >= slots.start'
 _FORMAT: Final = "(FORMAT parquet, COMPRESSION snappy)"
@@ -52,23 +60,40 @@ def run(
     return opened.execute(sql, parameters).fetchall()
 
 
+@contextmanager
+def time_limit(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt queries of a connection that run in the block for longer.
+
+    ``max_execution_time`` of DuckDB 2.0.0 does not end a query that compares long texts with a pattern.
+
+    Raises:
+        ConsumersError: a query was interrupted.
+    """
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        ended.wait(seconds)
+        while not ended.wait(_AGAIN_S):
+            opened.interrupt()
+
+    watcher = threading.Thread(target=interrupt, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise ConsumersError(
+            f"the query takes longer than {seconds:g} s; make --where simpler, or select fewer letters with --origin "
+            "or --since in addition"
+        ) from None
+    finally:
+        ended.set()
+        watcher.join()
+
+
 def files_in(folder: Path, files: Iterable[StoredFile]) -> str:
     """Return an SQL expression for the rows of some files, of which there is at least one."""
     names = ", ".join(quoted(str(folder / each.name)) for each in files)
     return f"read_parquet([{names}])"
-
-
-def is_readable(folder: IndexFolder, manifest: Manifest) -> bool:
-    """Whether all rows of an index can be read: it reads all of them."""
-    opened = connection(folder.path)
-    try:
-        for each in manifest.files:
-            run(opened, f"SELECT max(hash(COLUMNS(*))) FROM {files_in(folder.path, [each])}")  # noqa: S608 - ours
-    except duckdb.Error:
-        return False
-    finally:
-        opened.close()
-    return folder.is_whole(manifest)
 
 
 class Store:
@@ -169,3 +194,27 @@ class Store:
                 path.unlink(missing_ok=True)
             raise
         return self._folder.stored(name, int(found[0][0]))
+
+
+def database(folder: Path, manifest: Manifest, letters: Table | None = None) -> duckdb.DuckDBPyConnection:
+    """Open the files of an index; ``letters``: the rows of letters, instead of those of its files."""
+    opened = connection(folder)
+    # All joins are written with the smaller table second. The engine would turn that of `letters` around for some
+    # conditions, and build a hash table of a million letters instead of one of where they stand.
+    run(opened, "SET disabled_optimizers = 'build_side_probe_side'")
+    source = files_in(folder, manifest.letter_files) if manifest.letter_files else f"({empty_letters()})"
+    if letters is not None:
+        opened.register("batch", letters)
+        source = "batch"
+    standings = manifest.standings_file
+    states = f"({empty_standings()})" if standings is None else files_in(folder, [standings])
+    run(opened, f"CREATE TEMP VIEW standings AS FROM {states}")
+    basis = manifest.basis
+    stored = stored_view(source, manifest.slots, ours=basis.recognition is None, chosen=basis.question)
+    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored}")
+    run(opened, f"CREATE TEMP VIEW letters AS {letters_view()}")
+    # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
+    run(opened, f"SET allowed_directories = [{quoted(f'{folder}/')}]")
+    run(opened, "SET enable_external_access = false")
+    run(opened, "SET lock_configuration = true")
+    return opened

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_redelivery.dead_letters.index.selecting import Condition, unexpired
-from kafka_redelivery.dead_letters.index.view import table_for
-from kafka_redelivery.dead_letters.summary_columns import By
+from kafka_redelivery.dead_letters.index.sql import Condition, table_for, unexpired
+from kafka_redelivery.dead_letters.letter import By
+
+if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.index.index import Index
 
 BUCKETS: Final = 12
 """Parts of the time from the oldest letter to now, for the trend."""
@@ -60,36 +62,17 @@ class Summary(NamedTuple):
     to_ms: int
 
 
-class Queried(Protocol):
-    """Answers queries; see :class:`Index`."""
-
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query with its parameters."""
-        ...
-
-    def once(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query that is not asked again until the index changes."""
-        ...
-
-
-def summarise(index: Queried, ours: Condition, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
+def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
     """Group letters.
 
     Args:
         index: it is asked.
-        ours: letters of the group.
-        meant: those of them that are meant.
+        meant: those of the group's letters that are meant.
         by: what to group by.
         now_ms: the present (epoch ms).
     """
-    ((others, unreadable),) = index.rows(
-        f"""
-        SELECT count(*) FILTER (coalesce("group", '') <> ''), count(*) FILTER (coalesce("group", '') = '')
-        FROM stored_letters WHERE NOT ({ours.sql})
-        """,  # noqa: S608 - conditions are compiled
-        ours.parameters,
-    )
-    ours &= meant
+    others, unreadable = index.not_ours
+    ours = index.ours & meant
     alive = unexpired(now_ms)
     ((total, expired, first_ms, last_ms),) = index.rows(
         f"""
@@ -126,7 +109,7 @@ def summarise(index: Queried, ours: Condition, meant: Condition, by: Sequence[By
 
 
 def _failures(
-    index: Queried, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
+    index: Index, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
 ) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
     """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
     known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())

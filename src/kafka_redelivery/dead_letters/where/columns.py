@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The type of a column or of an expression."""
 
     TEXT = "text"
@@ -31,7 +31,7 @@ class Column(NamedTuple):
     """A column of a dead letter."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     meaning: str
     """When it is NULL, too."""
 
@@ -40,38 +40,40 @@ class Column(NamedTuple):
 
 
 COLUMNS: Final = (
-    Column("id", Kind.TEXT, "`topic-partition@offset` of the dead letter"),
-    Column("topic", Kind.TEXT, "the dead-letter topic"),
-    Column("partition", Kind.INTEGER, "the partition of the dead letter"),
-    Column("offset", Kind.INTEGER, "the offset of the dead letter"),
-    Column("died", Kind.TIMESTAMP, "when the record became a dead letter"),
-    Column("group", Kind.TEXT, "the consumer group that failed; NULL if no header says it"),
-    Column("origin", Kind.TEXT, "the source topic; NULL if no header says it"),
-    Column("source_id", Kind.TEXT, "`topic-partition@offset` of the source record; NULL if no header says it"),
-    Column("attempts", Kind.INTEGER, "deliveries that count; NULL if no header says it"),
-    Column("reason", Kind.TEXT, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
-    Column("exception", Kind.TEXT, "the class of the exception; NULL if no header says it"),
-    Column("message", Kind.TEXT, "the text of the exception; NULL if no header says it"),
-    Column("fingerprint", Kind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
-    Column("expires", Kind.TIMESTAMP, "when the dead letter expires; NULL if never"),
-    Column("key", Kind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8", of_content=True),
+    Column("id", ColumnKind.TEXT, "`topic-partition@offset` of the dead letter"),
+    Column("topic", ColumnKind.TEXT, "the dead-letter topic"),
+    Column("partition", ColumnKind.INTEGER, "the partition of the dead letter"),
+    Column("offset", ColumnKind.INTEGER, "the offset of the dead letter"),
+    Column("died", ColumnKind.TIMESTAMP, "when the record became a dead letter"),
+    Column("group", ColumnKind.TEXT, "the consumer group that failed; NULL if no header says it"),
+    Column("origin", ColumnKind.TEXT, "the source topic; NULL if no header says it"),
+    Column("source_id", ColumnKind.TEXT, "`topic-partition@offset` of the source record; NULL if no header says it"),
+    Column("attempts", ColumnKind.INTEGER, "deliveries that count; NULL if no header says it"),
+    Column("reason", ColumnKind.TEXT, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
+    Column("exception", ColumnKind.TEXT, "the class of the exception; NULL if no header says it"),
+    Column("message", ColumnKind.TEXT, "the text of the exception; NULL if no header says it"),
+    Column("fingerprint", ColumnKind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
+    Column("expires", ColumnKind.TIMESTAMP, "when the dead letter expires; NULL if never"),
+    Column(
+        "key", ColumnKind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8", of_content=True
+    ),
     Column(
         "headers",
-        Kind.MAP,
+        ColumnKind.MAP,
         "the headers by name; of a name that is given twice, the last. NULL if there is none or it is not UTF-8",
         of_content=True,
     ),
     Column(
         "value",
-        Kind.TEXT,
+        ColumnKind.TEXT,
         "the decoded value as JSON, or a value without a codec as text; NULL if it is not kept, cannot be decoded or "
         "is not UTF-8",
         of_content=True,
     ),
-    Column("size", Kind.INTEGER, "bytes of the value; NULL if the record has none"),
-    Column("state", Kind.TEXT, "the state of the dead letter, such as `waiting`"),
-    Column("job", Kind.TEXT, "the last job that has or had it; NULL if there is none"),
-    Column("sends", Kind.INTEGER, "how often jobs have sent it"),
+    Column("size", ColumnKind.INTEGER, "bytes of the value; NULL if the record has none"),
+    Column("state", ColumnKind.TEXT, "the state of the dead letter, such as `waiting`"),
+    Column("job", ColumnKind.TEXT, "the last job that has or had it; NULL if there is none"),
+    Column("sends", ColumnKind.INTEGER, "how often jobs have sent it"),
 )
 """In DuckDB a text is ``VARCHAR``, an integer any integer type up to ``BIGINT``, a timestamp ``TIMESTAMP`` (without a
 zone, in UTC) and the headers ``MAP(VARCHAR, VARCHAR)``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kafka_redelivery.dead_letters.where.columns import Kind
+from kafka_redelivery.dead_letters.where.columns import ColumnKind
 from kafka_redelivery.dead_letters.where.expression import (
     Expression,
     Header,
@@ -20,8 +20,7 @@ from kafka_redelivery.dead_letters.where.expression import (
     Op,
     Operation,
 )
-from kafka_redelivery.dead_letters.where.letter_case import LOWER, UPPER
-from kafka_redelivery.dead_letters.where.literals import ESCAPE, TIMESTAMP_TEXT
+from kafka_redelivery.dead_letters.where.literals import ESCAPE, LOWER, TIMESTAMP_TEXT, UPPER
 
 
 class DuckDbSql(NamedTuple):
@@ -36,12 +35,12 @@ class DuckDbSql(NamedTuple):
 _INFIX: Final = frozenset({Op.AND, Op.OR, Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.CONCAT})
 _WITHIN_64_BITS: Final = frozenset({Op.ADD, Op.SUBTRACT, Op.MULTIPLY})
 _TYPES: Final = {
-    Kind.TEXT: "VARCHAR",
-    Kind.DOUBLE: "DOUBLE",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.INTEGER: "BIGINT",
-    Kind.TIMESTAMP: "BIGINT",
-    Kind.INTERVAL: "BIGINT",
+    ColumnKind.TEXT: "VARCHAR",
+    ColumnKind.DOUBLE: "DOUBLE",
+    ColumnKind.BOOLEAN: "BOOLEAN",
+    ColumnKind.INTEGER: "BIGINT",
+    ColumnKind.TIMESTAMP: "BIGINT",
+    ColumnKind.INTERVAL: "BIGINT",
 }
 _FIXED: Final = {
     Op.NOT: "(NOT {})",
@@ -61,15 +60,15 @@ _CASE: Final = (
 _INTEGER: Final = "[+-]?[0-9]{1,19}"
 _DOUBLE: Final = "[+-]?(?:[0-9]{1,400}(?:[.][0-9]{0,400})?|[.][0-9]{1,400})(?:[eE][+-]?[0-9]{1,3})?"
 _CASTS: Final = {
-    (Kind.TEXT, Kind.INTEGER): ("TRY_CAST(regexp_extract(", f", '\\A{_INTEGER}\\z') AS BIGINT)"),
-    (Kind.TEXT, Kind.DOUBLE): ("TRY_CAST(regexp_extract(", f", '\\A{_DOUBLE}\\z') AS DOUBLE)"),
-    (Kind.TEXT, Kind.BOOLEAN): ("TRY_CAST(regexp_extract(", ", '\\A(?:true|false)\\z') AS BOOLEAN)"),
-    (Kind.TEXT, Kind.TIMESTAMP): (
+    (ColumnKind.TEXT, ColumnKind.INTEGER): ("TRY_CAST(regexp_extract(", f", '\\A{_INTEGER}\\z') AS BIGINT)"),
+    (ColumnKind.TEXT, ColumnKind.DOUBLE): ("TRY_CAST(regexp_extract(", f", '\\A{_DOUBLE}\\z') AS DOUBLE)"),
+    (ColumnKind.TEXT, ColumnKind.BOOLEAN): ("TRY_CAST(regexp_extract(", ", '\\A(?:true|false)\\z') AS BOOLEAN)"),
+    (ColumnKind.TEXT, ColumnKind.TIMESTAMP): (
         "epoch_ms(TRY_CAST(regexp_extract(",
         f", '\\A({TIMESTAMP_TEXT})Z?\\z', 1) AS TIMESTAMP))",
     ),
-    (Kind.INTEGER, Kind.DOUBLE): ("CAST(", " AS DOUBLE)"),
-    (Kind.INTEGER, Kind.TEXT): ("CAST(", " AS VARCHAR)"),
+    (ColumnKind.INTEGER, ColumnKind.DOUBLE): ("CAST(", " AS DOUBLE)"),
+    (ColumnKind.INTEGER, ColumnKind.TEXT): ("CAST(", " AS VARCHAR)"),
 }
 """What stands before and after the text or number. A text of another form becomes empty, which no cast accepts."""
 
@@ -98,25 +97,25 @@ class _Writer:
             case Literal(value, kind):
                 return self._bound(value, kind)
             case Now():
-                return self._bound(self._now_ms, Kind.TIMESTAMP)
+                return self._bound(self._now_ms, ColumnKind.TIMESTAMP)
             case Named(column):
-                return f'epoch_ms("{column.name}")' if column.kind is Kind.TIMESTAMP else self._column(node)
+                return f'epoch_ms("{column.name}")' if column.kind is ColumnKind.TIMESTAMP else self._column(node)
             case Header(name):
-                return f'"headers"[{self._bound(name, Kind.TEXT)}]'
+                return f'"headers"[{self._bound(name, ColumnKind.TEXT)}]'
             case JsonPath(of, path):
-                return f"json_extract_string(TRY_CAST({self.sql(of)} AS JSON), {self._bound(path, Kind.TEXT)})"
+                return f"json_extract_string(TRY_CAST({self.sql(of)} AS JSON), {self._bound(path, ColumnKind.TEXT)})"
             case Like(of, pattern):
                 # Without ESCAPE no character is special but % and _, and the engine compares twice as fast.
                 escape = f" ESCAPE '{ESCAPE}'" if ESCAPE in pattern else ""
-                return f"({self.sql(of)} LIKE {self._bound(pattern, Kind.TEXT)}{escape})"
+                return f"({self.sql(of)} LIKE {self._bound(pattern, ColumnKind.TEXT)}{escape})"
             case Operation():
                 return self._operation(node)
 
     def _column(self, node: Named) -> str:
         name = f'"{node.column.name}"'
-        return f"CAST({name} AS BIGINT)" if node.kind is Kind.INTEGER else name
+        return f"CAST({name} AS BIGINT)" if node.kind is ColumnKind.INTEGER else name
 
-    def _bound(self, value: str | float | bool, kind: Kind) -> str:  # noqa: FBT001 - a value of any type
+    def _bound(self, value: str | float | bool, kind: ColumnKind) -> str:  # noqa: FBT001 - a value of any type
         self.parameters.append(value)
         return f"CAST(? AS {_TYPES[kind]})"
 
@@ -136,7 +135,7 @@ class _Writer:
             return operands[0].join(_CASTS[node.operands[0].kind, node.kind])
         if node.op in _WITHIN_64_BITS:
             left, right = operands
-            if node.kind is Kind.DOUBLE:
+            if node.kind is ColumnKind.DOUBLE:
                 return f"({left} {node.op} {right})"
             return f"TRY_CAST(CAST({left} AS HUGEINT) {node.op} CAST({right} AS HUGEINT) AS BIGINT)"
         return _FIXED[node.op].format(*operands)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from kafka_redelivery.dead_letters.where.columns import Column, Kind
+from kafka_redelivery.dead_letters.where.columns import Column, ColumnKind
 
 
 class Op(StrEnum):
@@ -56,14 +56,14 @@ class Literal:
     """A constant. A timestamp is in epoch ms, an interval in ms."""
 
     value: str | int | float | bool
-    kind: Kind
+    kind: ColumnKind
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
     """The time that the caller gives."""
 
-    kind: Kind = Kind.TIMESTAMP
+    kind: ColumnKind = ColumnKind.TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Named:
     column: Column
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnKind:
         """The type of the column."""
         return self.column.kind
 
@@ -83,7 +83,7 @@ class Header:
     """The header of this name."""
 
     name: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class JsonPath:
     path: str
     """Such as ``$."lines"[0]."price"``."""
 
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Like:
     pattern: str
     r"""With ``%`` and ``_``; a backslash precedes each ``%``, ``_`` and backslash that means itself."""
 
-    kind: Kind = Kind.BOOLEAN
+    kind: ColumnKind = ColumnKind.BOOLEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Operation:
 
     op: Op
     operands: tuple[Expression, ...]
-    kind: Kind
+    kind: ColumnKind
 
 
 Expression: TypeAlias = Literal | Now | Named | Header | JsonPath | Like | Operation

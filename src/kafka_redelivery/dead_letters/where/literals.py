@@ -1,4 +1,9 @@
-"""Constants with a form of their own: times, lengths of time, paths and patterns."""
+"""Constants with a form of their own: times, lengths of time, paths and patterns; and the letters that have a case.
+
+Python and DuckDB have other versions of Unicode, and other rules for letters such as the Turkish dotted I. So the table
+of letters here, not theirs, is what `lower` and `upper` mean: those of the Latin, Greek and Cyrillic alphabets up to
+U+045F of which each case is one character.
+"""
 
 from __future__ import annotations
 
@@ -99,3 +104,30 @@ def canonical_pattern(pattern: str, escape: str) -> str | None:
         else:
             made.append(ESCAPE * (char == ESCAPE) + char)
     return "".join(made)
+
+
+_LATIN_EXTENDED_A_END: Final = 0x180
+_GREEK_AND_CYRILLIC: Final = range(0x386, 0x460)
+
+
+def _pairs() -> list[tuple[str, str]]:
+    pairs = []
+    for code in (*range(_LATIN_EXTENDED_A_END), *_GREEK_AND_CYRILLIC):
+        upper, lower = chr(code), chr(code).lower()
+        if upper != lower and len(lower) == 1 and lower.upper() == upper:
+            pairs.append((upper, lower))
+    return pairs
+
+
+UPPER: Final = "".join(upper for upper, _ in _pairs())
+"""The capital letters."""
+
+LOWER: Final = "".join(lower for _, lower in _pairs())
+"""The small letters in the same order."""
+
+_TO_LOWER: Final = str.maketrans(UPPER, LOWER)
+
+
+def lowered(text: str) -> str:
+    """Return a text with its capital letters as small ones."""
+    return text.translate(_TO_LOWER)

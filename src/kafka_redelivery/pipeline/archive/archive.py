@@ -7,9 +7,9 @@ readers ignore them, and the micro-batch is written again.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -18,23 +18,35 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
-from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
-from kafka_redelivery.pipeline.archive.delta_table import DELTA_CONFIGURATION, partition_columns
-from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters, archived_offsets, positions
-from kafka_redelivery.pipeline.errors import LettersRemovedError, QueryFailedError, without_stack
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.pipeline.archive.dead_letters import SourceCodecs, dead_letters
+from kafka_redelivery.pipeline.archive.delta_table import (
+    DELTA_CONFIGURATION,
+    CompactionResult,
+    optimize,
+    partition_columns,
+)
+from kafka_redelivery.pipeline.errors import PipelineError, without_stack
+from kafka_redelivery.pipeline.frames import Frames
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
-from kafka_redelivery.pipeline.lake.table import CHECKPOINT, check_table
-from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.lake.kafka_checkpoint import begin_anew, next_offsets, older_topics
+from kafka_redelivery.pipeline.lake.table import CHECKPOINT, check_table, is_delta
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, partitions_option
+from kafka_redelivery.topology.cluster.facts import Bounds
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
-
-_log = logging.getLogger(__name__)
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.errors import grant
+from kafka_redelivery.transport.protocols import Partition
 
 DEFAULT_BATCH: Final = 200_000
 """The default number of dead letters in a micro-batch."""
 
 _POLL_S: Final = 1
+_MIN_FILES: Final = 2
+_MIN_FILES_FOLLOWING: Final = 16
+"""A folder is compacted when it has this many small files, by a run that others follow."""
 
 _CONFIGURATION: Final = {
     # Limit Arrow batches by bytes: a dead letter may have a megabyte.
@@ -59,6 +71,12 @@ class Archive:
     batch: int = DEFAULT_BATCH
     """The maximum number of dead letters in a micro-batch."""
 
+    compact: bool = False
+    """Whether to merge small files after a run."""
+
+    skip_removed: bool = False
+    """Whether to continue without dead letters that Kafka removed before they were archived."""
+
     @property
     def checkpoint(self) -> str:
         """The folder of the query's checkpoint."""
@@ -70,6 +88,62 @@ class Archive:
         return cls(settings=settings, codecs=SourceCodecs.of(settings, base), output=output)
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedLetters:
+    """Dead letters that Kafka removed before they were archived: offsets from ``first`` to ``next``, exclusive."""
+
+    topic: str
+    partition: int
+    first: int
+    next: int
+
+    @property
+    def location(self) -> str:
+        """The range as ``topic-partition@first..last``."""
+        return f"{self.topic}-{self.partition}@{self.first}..{self.next - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The offsets of the dead-letter topics, and the archive's position in them."""
+
+    bounds: Mapping[Partition, Bounds]
+    """Of all topics to read. These include all that were archived before, because Spark requires them."""
+
+    archived: Mapping[Partition, int] = field(default_factory=dict)
+    """The next offset to archive; empty before the first run."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """The mark of each topic; see :mod:`kafka_redelivery.topology.wire.topic_mark`."""
+
+    created_again: tuple[str, ...] = ()
+    """Topics of which older ones were archived. They are archived from their start."""
+
+    missing: tuple[str, ...] = ()
+    """Topics of the configuration that do not exist, or may not be described."""
+
+    @property
+    def removed(self) -> list[RemovedLetters]:
+        """Dead letters that were removed unarchived. Empty before the first run: earlier removals do not count."""
+        if not (self.archived or self.created_again):
+            return []
+        return [
+            RemovedLetters(*partition, first, bounds.start)
+            for partition, bounds in sorted(self.bounds.items())
+            if (first := self.archived.get(partition, 0)) < bounds.start
+        ]
+
+    def without(self, topics: Iterable[str]) -> Positions:
+        """Return the positions without what is archived of older topics of these names."""
+        older = tuple(topics)
+        archived = {each: offset for each, offset in self.archived.items() if each.topic not in older}
+        return replace(self, archived=archived, created_again=older)
+
+    def starts(self) -> dict[Partition, int]:
+        """Return the offset of the first dead letter of each partition that is not archived."""
+        return {each: max(self.archived.get(each, 0), bounds.start) for each, bounds in self.bounds.items()}
+
+
 @dataclass(slots=True)
 class ArchiveRun:
     """The result of a run."""
@@ -79,11 +153,18 @@ class ArchiveRun:
 
     removed: list[RemovedLetters] = field(default_factory=list)
     missing: tuple[str, ...] = ()
+    compacted: CompactionResult | None = None
+    """``None`` = the table was not to be compacted, or the run was stopped before."""
 
     @property
     def letters(self) -> int:
         """The number of dead letters that were written."""
         return sum(self.batches.values())
+
+
+def missing_text(topic: str) -> str:
+    """Return what to say about a dead-letter topic that the cluster does not show."""
+    return f"topic {topic} does not exist yet, or may not be described{grant(f'Read on topic {topic}')}"
 
 
 def archive_session(spark: SparkSession) -> SparkSession:
@@ -98,90 +179,110 @@ def read_positions(spark: SparkSession, archive: Archive) -> Positions:
     """Return what is archived and what the topics hold beyond.
 
     Raises:
-        CheckpointError: the checkpoint cannot be read.
+        PipelineError: the checkpoint cannot be read.
         TransportError: Kafka does not answer.
     """
-    found = positions(archive.settings, archived_offsets(spark, archive.checkpoint))
-    return found.forgetting(older_topics(LakeFiles(spark, archive.checkpoint), found.marks))
+    files = LakeFiles(spark, archive.checkpoint)
+    archived = next_offsets(files)
+    wanted = {*sweep_plan(archive.settings).topics, *(topic for topic, _ in archived)}
+    facts = ClusterAdmin(archive.settings.kafka).describe(wanted, dict.fromkeys(wanted, ()))
+    bounds = {
+        Partition(name, number): each for name, topic in facts.topics.items() for number, each in topic.bounds.items()
+    }
+    missing = tuple(sorted(wanted - facts.topics.keys()))
+    found = Positions(bounds, archived, marks=facts.marks, missing=missing)
+    return found.without(older_topics(files, found.marks))
 
 
 def count_pending(spark: SparkSession, archive: Archive, found: Positions) -> dict[tuple[str, int], int]:
     """Count the dead letters of each topic partition that a run would archive now. Reads them, writes nothing."""
-    if not found.topics:
-        return {}
-    options = {
-        **kafka_options(archive.settings.kafka),
-        "subscribe": ",".join(found.topics),
-        "startingOffsets": found.starting_offsets(),
-        "failOnDataLoss": "true",
-    }
-    counted = spark.read.format("kafka").options(**options).load().groupBy("topic", "partition").count()
-    return {(row["topic"], row["partition"]): row["count"] for row in counted.collect()}
+    ends = PartitionOffsets(archive.settings.kafka).last_stable_offsets(found.bounds)
+    frames = Frames(spark, kafka_options(archive.settings.kafka))
+    pending = frames.records(((each, start, ends[each]) for each, start in found.starts().items()), headers=False)
+    counted = pending.groupBy("topic", "partition").count().collect()
+    return {(row["topic"], row["partition"]): row["count"] for row in counted}
+
+
+def follow(spark: SparkSession, archive: Archive, every: timedelta, stop: Event) -> Iterator[ArchiveRun]:
+    """Archive again and again until ``stop`` is set, and yield the runs that changed something.
+
+    Raises:
+        PipelineError, TransportError: see :func:`run_archive`.
+    """
+    while not stop.is_set():
+        run = run_archive(spark, archive, stop=stop, min_files=_MIN_FILES_FOLLOWING)
+        if run.letters or run.removed or run.compacted not in {None, CompactionResult()}:
+            yield run
+        stop.wait(every.total_seconds())
 
 
 def run_archive(
     spark: SparkSession,
     archive: Archive,
     *,
-    skip_removed: bool = False,
     on_progress: Callable[[ArchiveRun], None] = lambda _: None,
     stop: Event | None = None,
+    min_files: int = _MIN_FILES,
 ) -> ArchiveRun:
     """Archive the dead letters that exist now.
 
     Args:
         spark: a session of :func:`archive_session`.
         archive: the configuration and the table.
-        skip_removed: continue without dead letters that Kafka removed before they were archived.
         on_progress: called about once a second.
         stop: when set, the run ends early; the next run continues there.
+        min_files: how many small files a folder has to have to be compacted.
 
     Raises:
-        CheckpointError: the checkpoint cannot be read.
-        LettersRemovedError: Kafka removed dead letters, and ``skip_removed`` is false.
-        QueryFailedError: Spark failed. The next run continues where this one ended.
-        TableFormatError: the table is one of Parquet, or the session does not have Delta.
+        PipelineError: the checkpoint cannot be read, or Kafka removed dead letters and ``skip_removed`` is false. Or
+            Spark failed; the next run continues where this one ended.
+        PipelineRefusedError: the table is one of Parquet, or the session does not have Delta.
         TransportError: Kafka does not answer.
     """
+    stop = stop or Event()
     check_table(spark, archive.output)
     found = read_positions(spark, archive)
     run = ArchiveRun(removed=found.removed, missing=found.missing)
-    if run.removed and not skip_removed:
-        raise LettersRemovedError([each.location for each in run.removed])
-    if not found.topics:
-        return run
-    files = LakeFiles(spark, archive.checkpoint)
-    for topic in found.created_again:
-        _log.warning(
-            "topic %s was deleted and created again: the new one is archived from its start; dead letters of the older "
-            "one that were not archived are gone with it",
-            topic,
+    if run.removed and not archive.skip_removed:
+        raise PipelineError(
+            f"removed from Kafka before they were archived: {'; '.join(each.location for each in run.removed)}. "
+            "The scheduler removes expired dead letters, the topic's retention removes others. Archive more often than "
+            "that; to continue without them, run once with --skip-removed"
         )
-    forget_topics(files, found.created_again)
-    note_topics(files, found.marks)
-    query = _start(spark, archive, found, skip_removed=skip_removed)
-    try:
-        while not query.awaitTermination(_POLL_S) and not (stop is not None and stop.is_set()):
-            _note(query, run)
-            on_progress(run)
-    except PySparkException as error:
-        raise QueryFailedError(without_stack(error)) from error
-    finally:
-        query.stop()
-        _note(query, run)
+    if found.bounds:
+        _append(spark, archive, found, run, on_progress, stop)
+    if archive.compact and not stop.is_set():
+        table = LakeFiles(spark, archive.output)
+        now_ms = wall_clock_ms()
+        run.compacted = optimize(spark, table, now_ms, min_files=min_files) if is_delta(table) else CompactionResult()
     return run
 
 
-def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_removed: bool) -> StreamingQuery:
-    options = {
-        **kafka_options(archive.settings.kafka),
-        "subscribe": ",".join(found.topics),
-        "startingOffsets": "earliest",
-        "failOnDataLoss": "false" if skip_removed else "true",
-        "includeHeaders": "true",
-        "maxOffsetsPerTrigger": str(archive.batch),
-    }
-    records = spark.readStream.format("kafka").options(**options).load()
+def _append(
+    spark: SparkSession,
+    archive: Archive,
+    found: Positions,
+    run: ArchiveRun,
+    on_progress: Callable[[ArchiveRun], None],
+    stop: Event,
+) -> None:
+    begin_anew(LakeFiles(spark, archive.checkpoint), found.created_again, found.marks)
+    query = _start(spark, archive, found)
+    try:
+        while not query.awaitTermination(_POLL_S) and not stop.is_set():
+            _note(query, run)
+            on_progress(run)
+    except PySparkException as error:
+        raise PipelineError(without_stack(error)) from error
+    finally:
+        query.stop()
+        _note(query, run)
+
+
+def _start(spark: SparkSession, archive: Archive, found: Positions) -> StreamingQuery:
+    frames = Frames(spark, kafka_options(archive.settings.kafka))
+    topics = partitions_option(found.bounds, whole=True)
+    records = frames.stream(topics, "earliest", archive.batch, skip_removed=archive.skip_removed)
     layout = partition_columns(spark, LakeFiles(spark, archive.output))
     # One task gets the dead letters of a partition of the table, because each task writes a file for each of them.
     # Spark splits one that is much larger than others.

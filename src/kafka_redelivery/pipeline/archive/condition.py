@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -18,14 +20,17 @@ from pyspark.sql.types import BooleanType
 from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
 from kafka_redelivery.dead_letters.where.expression import Expression, Header, Named, Op, Operation, columns, nodes
 from kafka_redelivery.dead_letters.where.where import Where
-from kafka_redelivery.pipeline.archive.schema import UNKNOWN_ORIGIN
-from kafka_redelivery.pipeline.errors import PredicateError, SlowConditionError
-from kafka_redelivery.pipeline.frames.kafka_frames import header
-from kafka_redelivery.pipeline.spark.time_limit import time_limit
+from kafka_redelivery.pipeline.archive.dead_letters import UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.errors import PipelineError
+from kafka_redelivery.pipeline.frames import header
+from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.printable import LATEST_MS
 
 DEFAULT_LIMIT: Final = timedelta(minutes=10)
 """How long a condition may take for all rows."""
+
+_AGAIN_S: Final = 1.0
+"""A job that begins after the limit is cancelled at the latest after this time."""
 
 _LACKING: Final = frozenset({"state", "job", "sends"})
 """Columns that the archive does not have: jobs come after it."""
@@ -37,13 +42,14 @@ def condition(where: Where) -> Column:
     Only the columns that it names are sent to Python.
 
     Raises:
-        PredicateError: it names a column that the archive does not have.
+        OptionError: it names a column that the archive does not have.
     """
     missing = sorted(where.columns & _LACKING)
     if missing:
-        raise PredicateError(
+        raise OptionError(
+            "where",
             f"the archive has no {', '.join(missing)}: what became of a letter is known to `redelivery dlq` alone; "
-            "leave it out of --where"
+            "leave it out of --where",
         )
     names = sorted(where.columns) or ["offset"]
     sql, parameters = where.duckdb
@@ -63,16 +69,38 @@ def condition(where: Where) -> Column:
 def limited(session: SparkSession, limit: timedelta) -> Iterator[None]:
     """Stop the block's jobs, which compute a condition, after a time.
 
+    A task that computes one row without an end, such as a pattern with many ``%``, goes on until its process ends.
+
     Raises:
-        SlowConditionError: they have been stopped.
+        PipelineError: they have been stopped.
     """
-    with time_limit(session, limit) as expired:
-        try:
-            yield
-        except Exception as error:  # of PySpark, or of Py4J for what PySpark does not know
-            if expired.is_set():
-                raise SlowConditionError(limit.total_seconds()) from error
-            raise
+    context, tag = session.sparkContext, f"limited-{secrets.token_hex(4)}"
+    ended, expired = threading.Event(), threading.Event()
+
+    def cancel() -> None:
+        wait_s = limit.total_seconds()
+        while not ended.wait(wait_s):
+            expired.set()
+            context.cancelJobsWithTag(tag)
+            wait_s = _AGAIN_S
+
+    thread = threading.Thread(target=cancel, name="time limit", daemon=True)
+    context.addJobTag(tag)
+    thread.start()
+    try:
+        yield
+    except Exception as error:  # of PySpark, or of Py4J for what PySpark does not know
+        if expired.is_set():
+            raise PipelineError(
+                f"--where was not computed for all rows within {limit.total_seconds():g} s, and nothing was changed: a "
+                "LIKE with many % can take for ever on a long text; make it simpler (contains, starts_with), or give "
+                "more time: --within"
+            ) from error
+        raise
+    finally:
+        ended.set()
+        thread.join()
+        context.removeJobTag(tag)
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.archive.delta_table import STATISTICS, STATISTICS_SETTING
-from kafka_redelivery.pipeline.errors import ConversionError, TableFormatError
+from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import CHECKPOINT, DELTA_LOG, PARQUET_LOG, check_delta, is_delta
 
@@ -44,8 +44,8 @@ def convert(spark: SparkSession, path: str, *, dry_run: bool = False) -> Convers
         ``None`` if it is a Delta table already.
 
     Raises:
-        ConversionError: the table was moved, or Delta finds another number of rows. It is unchanged.
-        TableFormatError: there is no table, or the session does not have Delta.
+        PipelineError: the table was moved, or Delta finds another number of rows. It is unchanged.
+        PipelineRefusedError: there is no table, or the session does not have Delta.
     """
     check_delta(spark, path)
     files = LakeFiles(spark, path)
@@ -53,15 +53,15 @@ def convert(spark: SparkSession, path: str, *, dry_run: bool = False) -> Convers
         if not dry_run:
             _forget_parquet(files)
         return None
-    there = {_path(each.uri) for each in files.files()}
+    there = {_path(uri) for uri in files.files()}
     # Files beside a checkpoint are what a killed run has left before it wrote the first version.
     if not files.names(PARQUET_LOG) and (not there or files.names(CHECKPOINT)):
-        raise TableFormatError(f"there is no table at {path}; correct the path")
+        raise PipelineRefusedError(f"there is no table at {path}; correct the path")
     table = spark.read.schema("day DATE").parquet(files.root)
     named = {_path(uri) for uri in table.inputFiles()}  # those that its log names, or all if it has none
     elsewhere = sorted(named - there)
     if elsewhere:
-        raise ConversionError(
+        raise PipelineError(
             f"the log of the table {files.root} names files that do not exist there, such as {elsewhere[0]}: the "
             "table was moved, or its path is written differently; nothing was changed"
         )
@@ -95,7 +95,7 @@ def _divided_by(files: LakeFiles, file: str) -> list[str]:
 def _write_log(spark: SparkSession, files: LakeFiles, divided_by: list[str], rows: int) -> None:
     is_archive = "dead_lettered_at" in spark.read.parquet(files.root).columns
     if is_archive and "day" not in divided_by:
-        raise ConversionError(
+        raise PipelineError(
             f"the archive {files.root} is not divided by day; write it into another folder with Spark: "
             "write.format('delta').partitionBy('day')"
         )
@@ -108,7 +108,7 @@ def _write_log(spark: SparkSession, files: LakeFiles, divided_by: list[str], row
     converted = session.read.format("delta").load(files.root).count()
     if converted != rows:
         files.delete(DELTA_LOG)
-        raise ConversionError(f"{rows} rows became {converted} in {files.root}; the table is unchanged")
+        raise PipelineError(f"{rows} rows became {converted} in {files.root}; the table is unchanged")
 
 
 def _forget_parquet(files: LakeFiles) -> None:

@@ -1,17 +1,43 @@
-"""Converts dead letters to rows of :data:`ARCHIVE_SCHEMA`."""
+"""Converts dead letters to rows of the archive.
+
+Its columns are a public contract, which docs/spark.md explains. Python decodes keys and values and computes normal
+messages and fingerprints; Spark's own functions do the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from kafka_redelivery.pipeline.archive.decoding import SourceCodecs, decoded
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, SCHEMA_VERSION, UNKNOWN_ORIGIN
-from kafka_redelivery.pipeline.frames.kafka_frames import header_number, header_text, header_time
+from kafka_redelivery.consumers.routes import codecs
+from kafka_redelivery.pipeline.frames import header_number, header_text, header_time
 from kafka_redelivery.pipeline.lake.table import utc_day
+from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.serdes.decoded_json import as_json
+from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.topology.config.settings import CodecSection, Settings
+from kafka_redelivery.topology.policy.decision import FailureDetails
+from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.wire.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -24,9 +50,96 @@ from kafka_redelivery.topology.wire.headers import (
     TIMESTAMP,
 )
 
+SCHEMA_VERSION: Final = 1
+"""The version in every row. A removed column or a changed meaning increments it; an added column does not."""
+
+UNKNOWN_ORIGIN: Final = "(unknown)"
+"""The ``origin`` of a dead letter whose headers name no valid topic."""
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
+    ("schema_version", IntegerType()),
+    # The position of the dead letter.
+    ("topic", StringType()),
+    ("partition", IntegerType()),
+    ("offset", LongType()),
+    ("topic_mark", StringType()),
+    ("dead_lettered_at", TimestampType()),
+    # The record.
+    ("key", BinaryType()),
+    ("value", BinaryType()),
+    ("headers", ArrayType(_HEADER)),
+    ("key_json", StringType()),
+    ("value_json", StringType()),
+    ("decode_error", StringType()),
+    # The origin of the record.
+    ("origin_address", StringType()),
+    ("origin_group", StringType()),
+    ("origin_message_id", StringType()),
+    ("origin_partition", IntegerType()),
+    ("origin_offset", LongType()),
+    ("origin_timestamp", TimestampType()),
+    # Deliveries and failure.
+    ("delivery_count", IntegerType()),
+    ("expiration", TimestampType()),
+    ("original_expiration", TimestampType()),
+    ("actual_expiry", TimestampType()),
+    ("reason", StringType()),
+    ("exception", StringType()),
+    ("message", StringType()),
+    ("normal_message", StringType()),
+    ("fingerprint", StringType()),
+    # What divides and orders the table.
+    ("day", DateType()),
+    ("origin", StringType()),
+)
+
+ARCHIVE_SCHEMA: Final = StructType([StructField(name, kind) for name, kind in _COLUMNS])
+"""The schema of version :data:`SCHEMA_VERSION`."""
+
 _CAUSE: Final = "reason string, exception string, message string"
 _MESSAGE_ID: Final = r"^(.+)-(\d{1,9})@(\d{1,18})$"
 _TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
+
+_ERROR_LIMIT: Final = 300
+"""The maximum number of characters of a decoding error."""
+
+_FIELDS: Final = ("key_json", "value_json", "decode_error", "normal_message", "fingerprint")
+_DECODED: Final = StructType([StructField(name, StringType()) for name in _FIELDS])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCodecs:
+    """The codecs of each source, in a small form that is sent with every task."""
+
+    sections: Mapping[str, str]
+    """The codec sections as JSON, by source topic."""
+
+    base: str
+    """The folder that schema paths are relative to."""
+
+    schemas: SchemaFiles = field(default_factory=SchemaFiles)
+    """The schemas, for executors that do not have the folder."""
+
+    details: FailureDetails = FailureDetails.FULL
+    """Whether rows have keys and texts of exceptions."""
+
+    @classmethod
+    def of(cls, settings: Settings, base: Path) -> SourceCodecs:
+        """Return the codecs of a configuration.
+
+        Raises:
+            SerdeError: a schema cannot be read, or settings contradict each other.
+        """
+        sections = {
+            source.topic: CodecSection(key=source.key, value=source.value).model_dump_json()
+            for source in settings.sources
+        }
+        schemas = SchemaFiles.of(settings, base)
+        for section in sections.values():
+            _codecs(section, str(base), schemas)
+        return cls(sections, str(base), schemas, settings.failure_details)
 
 
 def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, str]) -> DataFrame:
@@ -37,26 +150,7 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
         codecs: codecs of the sources, which decode keys and values.
         marks: the mark of each dead-letter topic, as far as it is known.
     """
-    letters = _with_headers(records)
-    if codecs.details.class_only:
-        letters = _without_details(letters)
-    return _archive_columns(_with_decoded(letters, codecs), marks)
-
-
-def _without_details(letters: DataFrame) -> DataFrame:
-    """Remove the keys and the texts of exceptions, also of dead letters that were written with them."""
-    return letters.withColumns(
-        {
-            "key": F.lit(None).cast("binary"),
-            "cause": F.col("cause").withField("message", F.lit("")),
-            "headers": F.filter("headers", lambda each: each["key"] != FAILURE_CAUSE),
-        }
-    )
-
-
-def _with_headers(records: DataFrame) -> DataFrame:
-    """Add the columns that come from headers."""
-    return records.withColumns(
+    letters = records.withColumns(
         {
             "origin_address": header_text(ORIG_ADDRESS),
             "origin_group": header_text(ORIG_QUEUE),
@@ -69,17 +163,18 @@ def _with_headers(records: DataFrame) -> DataFrame:
             "cause": F.from_json(header_text(FAILURE_CAUSE), _CAUSE),
         }
     )
-
-
-def _with_decoded(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
-    """Add the columns that Python computes: decoded key and value, normal message, fingerprint."""
-    decode = decoded(codecs)
-    columns = ("origin_address", "key", "value", "cause.exception", "cause.message")
-    return records.withColumn("decoded", decode(*(F.col(column) for column in columns)))
-
-
-def _archive_columns(letters: DataFrame, marks: Mapping[str, str]) -> DataFrame:
-    """Select the columns of the schema in its order."""
+    if codecs.details.class_only:  # no keys and texts of exceptions, also of dead letters that were written with them
+        letters = letters.withColumns(
+            {
+                "key": F.lit(None).cast("binary"),
+                "cause": F.col("cause").withField("message", F.lit("")),
+                "headers": F.filter("headers", lambda each: each["key"] != FAILURE_CAUSE),
+            }
+        )
+    decode = _decoded(codecs)
+    letters = letters.withColumn(
+        "decoded", decode("origin_address", "key", "value", "cause.exception", "cause.message")
+    )
     made: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),
         "topic_mark": _mark(marks),
@@ -89,10 +184,7 @@ def _archive_columns(letters: DataFrame, marks: Mapping[str, str]) -> DataFrame:
         "day": utc_day("timestamp"),
         "origin": F.when(F.col("origin_address").rlike(_TOPIC), F.col("origin_address")).otherwise(UNKNOWN_ORIGIN),
         **{name: F.col(f"cause.{name}") for name in ("reason", "exception", "message")},
-        **{
-            name: F.col(f"decoded.{name}")
-            for name in ("key_json", "value_json", "decode_error", "normal_message", "fingerprint")
-        },
+        **{name: F.col(f"decoded.{name}") for name in _FIELDS},
     }
     return letters.select(
         *(made.get(field.name, F.col(field.name)).cast(field.dataType).alias(field.name) for field in ARCHIVE_SCHEMA)
@@ -109,3 +201,64 @@ def _mark(marks: Mapping[str, str]) -> Column:
 
 def _of_message_id(group: int) -> Column:
     return F.regexp_extract("origin_message_id", _MESSAGE_ID, group)
+
+
+def _decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
+    """Return a Spark function: (origin address, key, value, exception, message) -> a struct of :data:`_FIELDS`.
+
+    A field is null if the origin has no codec, or its codec is ``raw``.
+    """
+
+    def decode(origin: pa.Array, key: pa.Array, value: pa.Array, exception: pa.Array, message: pa.Array) -> pa.Array:
+        columns = (origin, key, value, exception, message)
+        rows = [_row(source_codecs, *row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+        fields = zip(*rows, strict=True) if rows else [()] * len(_FIELDS)
+        return pa.StructArray.from_arrays([pa.array(field, pa.string()) for field in fields], list(_FIELDS))
+
+    made: Callable[..., Column] = F.arrow_udf(decode, _DECODED)  # type: ignore[attr-defined]  # not in its stubs
+    return made
+
+
+def _row(
+    source_codecs: SourceCodecs,
+    origin: str | None,
+    key: bytes | None,
+    value: bytes | None,
+    exception: str | None,
+    message: str | None,
+) -> tuple[str | None, ...]:
+    normal, digest = (
+        (None, None) if exception is None and message is None else _fingerprint(exception or "", message or "")
+    )
+    section = source_codecs.sections.get(origin or "")
+    if section is None:
+        return None, None, None, normal, digest
+    errors: list[str] = []
+    key_codec, value_codec = _codecs(section, source_codecs.base, source_codecs.schemas)
+    key_json = _text(key_codec, key, "key", errors, source_codecs.details)
+    value_json = _text(value_codec, value, "value", errors, source_codecs.details)
+    return key_json, value_json, "; ".join(errors) or None, normal, digest
+
+
+@lru_cache(maxsize=4096)
+def _fingerprint(exception: str, message: str) -> tuple[str, str]:
+    normal = normalise(message)
+    return normal, fingerprint(exception, normal)
+
+
+@lru_cache
+def _codecs(section: str, base: str, schemas: SchemaFiles) -> tuple[Codec, Codec]:
+    """Create the codecs once in each Python worker."""
+    return codecs(CodecSection.model_validate_json(section), schemas.folder(Path(base)))
+
+
+def _text(codec: Codec, data: bytes | None, what: str, errors: list[str], details: FailureDetails) -> str | None:
+    if data is None or isinstance(codec, RawCodec):
+        return None
+    try:
+        return as_json(codec.decode(data))
+    except SerdeError as error:
+        # Do not wait for a registry that is down: the bytes are archived and can be decoded later.
+        problem = type(error).__name__ if details.class_only else str(error)
+        errors.append(f"{what}: {problem}"[:_ERROR_LIMIT].encode(errors="replace").decode())
+        return None

@@ -1,23 +1,30 @@
 """The table of the archive: its layout, its compaction, and the erasure of rows, by commands of Delta Lake.
 
 A table is partitioned by day. Compaction orders the rows of a day by origin, so that readers of one origin skip files.
+After an erasure, such as of the rows of one person, no file of the table has the rows: neither those of its last
+version, nor those of earlier ones, nor what killed runs have left.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import translate
+from typing import Final
 
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_redelivery.dead_letters.where.where import Where
+from kafka_redelivery.pipeline.archive.condition import DEFAULT_LIMIT, condition, limited
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.table import is_delta
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from kafka_redelivery.pipeline.lake.table import is_delta, read_table
+from kafka_redelivery.topology.errors import OptionError
 
 _TARGET_BYTES: Final = 128 * 2**20
 """The target size of a file."""
@@ -46,6 +53,8 @@ DELTA_CONFIGURATION: Final = {
 """Settings of a session that writes the table."""
 
 _LAYOUT: Final = ("day",)
+_FILE: Final = "_erased_file"
+_WILDCARDS: Final = frozenset("*?[")
 _CLUSTERED_BY: Final = "origin"
 _DAY: Final = re.compile(r"day=([^/]+)/")
 _SMALL_BYTES: Final = _TARGET_BYTES // 4
@@ -68,6 +77,57 @@ class CompactionResult:
     def __add__(self, other: CompactionResult) -> CompactionResult:
         """Add up two results."""
         return CompactionResult(self.folders + other.folders, self.before + other.before, self.after + other.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What was erased, or would be."""
+
+    rows: int = 0
+    files: int = 0
+    """Files that had such rows."""
+
+    origins: Mapping[str, int] = field(default_factory=dict)
+    """The number of rows by origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Which rows to erase: all that is given has to apply."""
+
+    key: str | None = None
+    """The key of the record, as UTF-8."""
+
+    origin: str | None = None
+    """The source topic; ``*`` and ``?`` are wildcards."""
+
+    where: Where | None = None
+    within: timedelta = DEFAULT_LIMIT
+    """How long it may take to find the rows with ``where``."""
+
+    def __post_init__(self) -> None:
+        """Refuse to erase all rows.
+
+        Raises:
+            OptionError: nothing is given.
+        """
+        if self.key is None and self.origin is None and self.where is None:
+            raise OptionError("where", "nothing says which rows to erase: give --key, --origin or --where")
+
+    def column(self) -> Column:
+        """Return a condition that is true for the rows to erase.
+
+        Raises:
+            OptionError: ``where`` names a column that the archive does not have.
+        """
+        found = F.lit(True)  # noqa: FBT003 - the value
+        if self.key is not None:
+            found &= F.col("key") == F.lit(self.key.encode())
+        if self.origin is not None:
+            found &= _origin_is(self.origin)
+        if self.where is not None:
+            found &= condition(self.where)
+        return found
 
 
 def partition_columns(spark: SparkSession, files: LakeFiles) -> tuple[str, ...]:
@@ -96,23 +156,47 @@ def optimize(spark: SparkSession, files: LakeFiles, now_ms: int, *, min_files: i
     return _optimize(spark, files, running, "") + _optimize(spark, files, over, clustered)
 
 
-def erase_rows(
-    spark: SparkSession, files: LakeFiles, names: Iterable[str], kept: Callable[[DataFrame], DataFrame]
-) -> None:
-    """Erase rows from the table and from its earlier versions.
+def erase(spark: SparkSession, path: str, chosen: Predicate, *, dry_run: bool = False) -> Erasure:
+    """Erase the rows of the table for which a condition is true. If it is interrupted, it can be repeated.
 
     The days of these rows are written again without them. DELETE would do, but the log of the table would tell its
     condition. No other process may write to the table: files that no version names are deleted, whatever their age.
 
     Args:
         spark: a session of :func:`archive_session`.
-        files: the table.
-        names: paths or URIs of the files that have such rows.
-        kept: returns the other rows.
+        path: the folder of the table.
+        chosen: which rows.
+        dry_run: count only.
+
+    Raises:
+        OptionError: the condition names a column that the archive does not have.
+        PipelineError: ``where`` takes too long.
+        PipelineRefusedError: there is no Delta table, or the session does not have Delta.
     """
+    frame = read_table(spark, path, schema=ARCHIVE_SCHEMA).select("*", F.col("_metadata.file_path").alias(_FILE))
+    rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
+    with nullcontext() if chosen.where is None else limited(spark, chosen.within):
+        found = rows.collect()
+    names = {row[_FILE] for row in found}
+    if not dry_run:
+        _erase(spark, LakeFiles(spark, path), names, chosen)
+    origins: Counter[str] = Counter()
+    for row in found:
+        origins[row["origin"]] += row["count"]
+    return Erasure(origins.total(), len(names), dict(sorted(origins.items())))
+
+
+def _erase(spark: SparkSession, files: LakeFiles, names: Iterable[str], chosen: Predicate) -> None:
     listed = _listed({_day_of(name) for name in names})
     if listed:
-        rows = kept(spark.read.format("delta").load(files.root).where(f"day IN ({listed})"))
+        old = spark.read.format("delta").load(files.root).where(f"day IN ({listed})")
+        # Columns that an earlier version did not write are null.
+        lacking = {
+            each.name: F.lit(None).cast(each.dataType) for each in ARCHIVE_SCHEMA if each.name not in old.columns
+        }
+        # The other rows are also those for which the condition is unknown, because a column is null.
+        meant = F.coalesce(chosen.column(), F.lit(False))  # noqa: FBT003 - the value
+        rows = old.withColumns(lacking).where(~meant).select(*old.columns)
         rows = rows.hint("rebalance", *partition_columns(spark, files))
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({listed})")
         writer.option("compression", "zstd").save(files.root)
@@ -120,6 +204,13 @@ def erase_rows(
     spark.sql(f"REORG TABLE {_name(files)} APPLY (PURGE)")
     with _setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
         spark.sql(f"VACUUM {_name(files)} RETAIN 0 HOURS")
+
+
+def _origin_is(pattern: str) -> Column:
+    """Return the condition of a source topic, with the wildcards of ``redelivery dlq --origin``."""
+    origin = F.col("origin")
+    # Equality lets Spark skip files by the statistics of a Delta table.
+    return origin.rlike(translate(pattern)) if _WILDCARDS & set(pattern) else origin == pattern
 
 
 @contextmanager
@@ -139,7 +230,7 @@ def _small_files(spark: SparkSession, files: LakeFiles) -> Counter[str]:
     """Return the number of small files of each day that has several files."""
     found = [(_day_of(name), name) for name in _names(spark, files)]
     number = Counter(day for day, _ in found)
-    return Counter(day for day, name in found if number[day] > 1 and files.file(name).size < _SMALL_BYTES)
+    return Counter(day for day, name in found if number[day] > 1 and files.size(name) < _SMALL_BYTES)
 
 
 def _day_of(name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kafka_redelivery.pipeline.audit.snapshot import Kind, RemovedRange, Snapshot
+from kafka_redelivery.pipeline.audit.snapshot import RemovedRange, Snapshot, TopicKind
 from kafka_redelivery.transport.protocols import Partition
 
 REASONS: Final[Mapping[str, str]] = {
@@ -23,7 +23,7 @@ REASONS: Final[Mapping[str, str]] = {
 """The meaning of each value of ``why`` in a finding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RecordCopy:
     """One copy of a source record: a retry record, a record in a ready topic, or a dead letter."""
 
@@ -36,12 +36,12 @@ class RecordCopy:
     deliveries: int
     """The number of deliveries; -1 = the header cannot be parsed."""
 
-    finished: bool
+    read: bool
     """Whether its reader has finished it; no reader consumes dead letters."""
 
     def __str__(self) -> str:
         """Return the location, kind and state."""
-        state = "" if self.kind == "letter" else ", read" if self.finished else ", waits"
+        state = "" if self.kind == "letter" else ", read" if self.read else ", waits"
         return f"{self.topic}-{self.partition}@{self.offset} ({self.kind}{state})"
 
 
@@ -69,26 +69,7 @@ class Finding:
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
-        return {
-            "state": self.state,
-            "record": self.message_id,
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-            "why": self.why,
-            "journal": dict(self.journal),
-            "copies": [
-                {
-                    "topic": copy.topic,
-                    "partition": copy.partition,
-                    "offset": copy.offset,
-                    "kind": copy.kind,
-                    "deliveries": copy.deliveries,
-                    "read": copy.finished,
-                }
-                for copy in self.copies
-            ],
-        }
+        return {"state": self.state, "record": self.message_id, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +102,10 @@ class PartitionCounts:
 class AuditResult:
     """The result of an audit."""
 
-    group: str
-    taken_ms: int
-    journal: bool
+    snapshot: Snapshot
     partitions: tuple[PartitionCounts, ...]
     findings: tuple[Finding, ...]
     """The first findings, at most as many as were requested."""
-
-    removed: tuple[RemovedRange, ...]
-    """Offset ranges that Kafka removed before the group read them."""
 
     created_again: tuple[str, ...]
     """Topics that were deleted and created again, as the journal or a commit of an older topic shows."""
@@ -146,9 +122,10 @@ class AuditResult:
 
     @property
     def lost_unread(self) -> tuple[RemovedRange, ...]:
-        """The ranges in :attr:`removed` for which no other evidence shows whether records are missing."""
+        """The removed ranges for which no other evidence shows whether records are missing."""
         sources = {part.topic for part in self.partitions}
-        return tuple(each for each in self.removed if not self.journal or each.partition.topic in sources)
+        removed = self.snapshot.removed
+        return tuple(each for each in removed if not self.snapshot.journal or each.partition.topic in sources)
 
     @property
     def conserved(self) -> bool:
@@ -164,9 +141,9 @@ class AuditResult:
         states = {name for part in self.partitions for name in part.states}
         return {
             "ok": self.conserved,
-            "group": self.group,
-            "taken_at": datetime.fromtimestamp(self.taken_ms / 1000, UTC).isoformat(timespec="milliseconds"),
-            "journal": self.journal,
+            "group": self.snapshot.group,
+            "taken_at": datetime.fromtimestamp(self.snapshot.taken_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "journal": self.snapshot.journal,
             "records": sum(sum(part.states.values()) for part in self.partitions),
             "states": {name: self.count(name) for name in sorted(states)},
             "partitions": [part.document() for part in self.partitions],
@@ -180,7 +157,7 @@ class AuditResult:
                     "to": each.end,
                     "group": each.reader,
                 }
-                for each in self.removed
+                for each in self.snapshot.removed
             ],
             "created_again": list(self.created_again),
             "unattributed": dict(self.unattributed),
@@ -205,7 +182,7 @@ def notes(
     """
     yield from _journal_notes(snapshot, partitions, begins)
     for source in snapshot.sources:
-        if source.reader_progress is None:
+        if source.partition not in snapshot.progress:
             yield f"The group has committed nothing in {source.partition}: none of it has been read yet."
     for partition in snapshot.damaged:
         yield f"The commit in {partition} has metadata that cannot be decoded: only its offset counts."
@@ -235,7 +212,7 @@ def _journal_notes(
         "The journal is not used: if a record was read and left no copy, the audit cannot tell whether it was acked or "
         "lost."
     )
-    letters = [str(span.partition) for span in snapshot.spans[Kind.LETTER] if span.start > 0]
+    letters = [str(span.partition) for span in snapshot.spans[TopicKind.LETTER] if span.start > 0]
     if letters:
         yield f"Dead letters have been removed from {', '.join(letters)}: their records have left no trace either."
     if snapshot.discarding:

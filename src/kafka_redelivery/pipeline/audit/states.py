@@ -18,9 +18,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
-from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN
-from kafka_redelivery.pipeline.frames.progress_frames import DONE
+from kafka_redelivery.pipeline.audit.snapshot import Snapshot, TopicKind
+from kafka_redelivery.pipeline.frames import DONE, ORIGIN
 from kafka_redelivery.topology.wire.journal import OUTCOMES
 
 STATES: Final = (
@@ -52,7 +51,7 @@ def count_by_origin(copies: DataFrame, snapshot: Snapshot) -> DataFrame:
     was read from a tier and has no successor); ``last_ms`` (the timestamp of the newest copy).
     """
     kind, there = F.col("kind"), ~F.col("finished")
-    tier, ready, letter = (kind == str(each) for each in (Kind.TIER, Kind.READY, Kind.LETTER))
+    tier, ready, letter = (kind == str(each) for each in (TopicKind.TIER, TopicKind.READY, TopicKind.LETTER))
     waits = there & ~letter
     active = (tier & there) | (ready & ~F.col("redriven"))
     origin = [F.col(f"origin_{name}").alias(name) for name in ORIGIN]
@@ -90,7 +89,7 @@ def count_by_origin(copies: DataFrame, snapshot: Snapshot) -> DataFrame:
 
 def _successors_exist(at_ms: str, snapshot: Snapshot) -> Column:
     """Whether the successors of a copy with this timestamp still exist: not trimmed, and no expired dead letter."""
-    ours = [span for kind in (Kind.TIER, Kind.READY) for span in snapshot.spans[kind]]
+    ours = [span for kind in (TopicKind.TIER, TopicKind.READY) for span in snapshot.spans[kind]]
     whole = F.lit(all(span.start == 0 for span in ours)) | (F.col(at_ms) >= snapshot.horizon_ms)
     lifetime = _letter_lifetime(F.col("topic"), snapshot)
     return whole & ((lifetime == 0) | (F.col(at_ms) + lifetime > snapshot.taken_ms))
@@ -109,8 +108,8 @@ def record_states(
     entries by outcome.
 
     Args:
-        sources: the result of :meth:`TopicFrames.sources`.
-        outcomes: the result of :meth:`JournalFrames.outcomes`.
+        sources: the result of :meth:`Evidence.sources`.
+        outcomes: the result of :meth:`Evidence.outcomes`.
         copies: the result of :func:`count_by_origin`.
         within: the range of each partition, see :data:`RANGE_SCHEMA`.
         snapshot: the positions.
@@ -177,8 +176,8 @@ def _state_columns(snapshot: Snapshot) -> list[Column]:
     ]
     place = (
         F.when(F.col("open") > 0, F.col("status"))
-        .when(F.col("in_tier") > 0, str(Kind.TIER))
-        .when(F.col("waiting") > 0, str(Kind.READY))
+        .when(F.col("in_tier") > 0, str(TopicKind.TIER))
+        .when(F.col("waiting") > 0, str(TopicKind.READY))
     )
     state = _first((condition, state) for condition, state, _ in states).otherwise("untraced")
     return [

@@ -1,163 +1,345 @@
-"""The program of the handler's process in a Spark task: it receives runs of records and returns their outcomes.
+"""The program of the handlers' process in a Spark task: it is given records, and returns their outcomes.
 
-The child publishes the record that it is handling in a :class:`SharedPosition`. If it dies, exactly that record failed.
+Each handler has the lanes and slots of a worker. Each slot says in shared memory which record it is handling.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from multiprocessing.connection import Connection
-from threading import Event
-from typing import cast
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final, NamedTuple, cast
 
-from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
-from kafka_redelivery.consumers.flow.lane import Lane
-from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers.child_process import serve
-from kafka_redelivery.consumers.handlers.child_process_pool import load_as_configured
-from kafka_redelivery.consumers.handlers.destinations import Destinations
-from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
+from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.stops import HeldPartitions
+from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
+from kafka_redelivery.consumers.handlers.child import SharedPosition, receive, send
+from kafka_redelivery.consumers.handlers.child_process_pool import formats_of, load_as_configured
+from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
+from kafka_redelivery.consumers.handlers.handler import Handler
+from kafka_redelivery.consumers.handlers.outputs import Destinations
+from kafka_redelivery.consumers.handlers.processor import SLICE_S, Processor
 from kafka_redelivery.consumers.handlers.record import Record
+from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.handler_slots import HandlerSlots, Loaded
-from kafka_redelivery.pipeline.handler.messages import receive, send
-from kafka_redelivery.pipeline.handler.outcomes import Outcomes
-from kafka_redelivery.pipeline.handler.outcomes_of import outcomes_of
-from kafka_redelivery.pipeline.handler.plain_rows import RowProcessor, records_of
-from kafka_redelivery.pipeline.handler.rows import Row, Rows
-from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
-from kafka_redelivery.pipeline.handler.vectorized import VectorRuns
+from kafka_redelivery.pipeline.handler.items import Outcomes, PublishedItem, Runs
+from kafka_redelivery.pipeline.handler.rows import Rows, records_of
+from kafka_redelivery.pipeline.handler.vectorized import VectorProcessor
+from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Settings
 from kafka_redelivery.topology.wire.progress import Progress
-from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
-from kafka_redelivery.transport.protocols import Message
+from kafka_redelivery.transport.admin.topics import TopicMetadataCache
+from kafka_redelivery.transport.protocols import Message, Partition
 
-_Run = Callable[[Rows, bool], Iterator[Outcomes]]
+POSITIONS_PER_SLOT: Final = 2
+"""Work items for each slot: one that it handles, and one that is queued behind it."""
+
+_IDLE_S: Final = 1.0
+
+_GRACE_S: Final = 1.0
+"""The child cancels an asynchronous handler at its deadline. If it blocks the loop, the parent kills it this later."""
 
 
-def main(pipe_descriptor: int, memory_descriptor: int) -> None:
-    """Run the child.
+@dataclass(frozen=True, slots=True)
+class HandlerConfig:
+    """Settings, schemas and module search path of a handler process."""
 
-    Args:
-        pipe_descriptor: file descriptor of the pipe to the parent.
-        memory_descriptor: file descriptor of the memory of the shared position.
+    settings: Settings
+    base: Path
+    """The folder of the configuration file."""
+
+    search_path: tuple[str, ...]
+    """The driver's ``sys.path``."""
+
+    log_level: int
+    log_format: str
+    schemas: SchemaFiles = field(default_factory=SchemaFiles)
+
+    def on_this_machine(self) -> HandlerConfig:
+        """Return the configuration for this executor, which may not have the driver's folders.
+
+        The executor's own ``sys.path``, with what Spark shipped to it, comes before the driver's.
+
+        Raises:
+            OSError: the schemas cannot be written to a local folder.
+        """
+        path = tuple(dict.fromkeys((*sys.path, *self.search_path)))
+        return replace(self, base=self.schemas.folder(self.base), search_path=path)
+
+    @property
+    def sections(self) -> tuple[HandlerSection, ...]:
+        """Each handler of the configuration."""
+        return tuple(dict.fromkeys(self.settings.handlers.values()))
+
+    def isolates(self, section: HandlerSection) -> bool:
+        """Whether the slots of a handler are processes of their own: its child is one, if nothing else runs there."""
+        alone = section.slots == 1 and len(self.sections) == 1
+        return section.isolation is Isolation.PROCESS and not (alone or section.vectorized)
+
+    def as_run_here(self, section: HandlerSection) -> HandlerSection:
+        """Return a handler without isolation, unless its slots are processes of their own."""
+        return section if self.isolates(section) else section.model_copy(update={"isolation": Isolation.NONE})
+
+    def routes(self) -> dict[str, tuple[Route, bool]]:
+        """Return the route of each source and ready topic, and whether the topic is a ready topic.
+
+        Raises:
+            SerdeError: a schema cannot be loaded.
+        """
+        found: dict[str, tuple[Route, bool]] = {}
+        for source in self.settings.sources:
+            route = Route.of(self.settings, source.topic, *codecs(source, self.base))
+            found |= {route.source: (route, False), route.ready: (route, True)}
+        return found
+
+
+class Given(NamedTuple):
+    """Records of one partition, as the parent sends them."""
+
+    number: int
+    """Stands for the partition in what the child returns and publishes."""
+
+    rows: Rows
+    suspect: bool = False
+    """Whether one of them may have killed an earlier child.
+
+    Until all suspects have their outcomes, one record is handled at a time.
     """
-    pipe = Connection(pipe_descriptor)
-    config: HandlerConfig
-    config, positions = pipe.recv()
-    with mmap.mmap(memory_descriptor, positions * SHARED_BYTES) as memory:
-
-        def load(stack: ExitStack) -> Callable[[], None]:
-            loaded = _load(config, stack, one_by_one=positions == 1)
-            stack.enter_context(infrequent_garbage_collection())
-            if positions > 1:
-                shared = [SharedPosition(memory, number) for number in range(positions)]
-                return HandlerSlots(pipe, config.section, loaded, shared).turn
-            run = _one_by_one(config, loaded, SharedPosition(memory))
-            return lambda: _answer(pipe, run)
-
-        serve(pipe, load, log_level=config.log_level, log_format=config.log_format)
 
 
-def _load(config: HandlerConfig, stack: ExitStack, *, one_by_one: bool) -> Loaded:
-    section, details = config.section, config.settings.failure_details
-    target = section.callable
+class Answer(NamedTuple):
+    """Outcomes that the child returns."""
+
+    number: int
+    """See :attr:`Given.number`."""
+
+    offsets: list[int]
+    outcomes: Outcomes
+
+
+def load(
+    config: HandlerConfig, pipe: Connection, positions: Sequence[SharedPosition], stack: ExitStack
+) -> Callable[[], None]:
+    """Load the handlers and start their slots, see :attr:`Setup.load`. There are two positions for each slot."""
+    details = config.settings.failure_details
+    topics = Destinations(config.settings, TopicMetadataCache(config.settings.kafka))
+    target = ", ".join(section.callable for section in config.sections)
+    loop = stack.enter_context(HandlerLoop())
     try:
         routes = config.routes()
-        if one_by_one:  # this process is the child that isolation asks for
-            handler = load_handler(target, section.not_retryable, stack, details)
-        else:
-            handler = load_as_configured(section, stack, details)
+        handlers = {
+            section: load_as_configured(
+                config.as_run_here(section), stack, details, loop, formats=formats_of(config.settings, section)
+            )
+            for section in config.sections
+        }
+        for section, handler in handlers.items():
+            if handler.batch:
+                problem = "takes a Batch, and a query gives many records to one call only as an Arrow record batch"
+                fix = "write a function for vectorized: true, or use redelivery worker"
+                raise HandlerLoadError(section.callable, problem, fix)
         outputs = {output.topic: codecs(output, config.base) for output in config.settings.outputs}
     except SerdeError as error:
         raise HandlerLoadError(target, str(error), "see to the schemas in its environment") from error
-    return Loaded(handler, routes, outputs, Destinations(config.settings, TopicMetadataCache(config.settings.kafka)))
+    stack.enter_context(infrequent_garbage_collection())
+    child = _Child(pipe, routes, positions)
+    opened = {section: _opened(section, handler, child, outputs, topics) for section, handler in handlers.items()}
+    child.handlers = {topic: opened[section] for topic, section in config.settings.handlers.items()}
+    return child.turn
 
 
-def _one_by_one(config: HandlerConfig, loaded: Loaded, shared_position: SharedPosition) -> _Run:
-    """Return the function that runs the handler over records."""
-    handler, routes, outputs, topics = loaded
-    # No deadline in here: the parent kills this process at its deadline.
-    processor = RowProcessor(handler, outputs, wall_clock_ms, None, topics)
-    if config.section.vectorized:  # its position is published around each call
-        if handler.asynchronous:
-            handler = _as_synchronous(handler)
-        vectors = VectorRuns(handler, processor, topics, shared_position)
-        return lambda rows, singly: vectors.run(
-            rows, *routes[rows.partition.topic], max_rows=1 if singly else len(rows)
-        )
-    processor.position = shared_position
-
-    def handle_async(item: WorkItem) -> None:
-        handler.loop.run(processor.run_async(item))
-
-    handle = handle_async if handler.asynchronous else processor.run
-    return lambda rows, _: _run_one_by_one(rows, *routes[rows.partition.topic], handle, shared_position)
-
-
-def _answer(pipe: Connection, run: _Run) -> None:
-    rows, singly = receive(pipe)
-    for outcomes in run(rows, singly):
-        send(pipe, outcomes)
-
-
-def _run_one_by_one(
-    rows: Rows,
-    route: Route,
-    redelivered: bool,  # noqa: FBT001 - as in the routes
-    handle: Callable[[WorkItem], None],
-    shared_position: SharedPosition,
-) -> Iterator[Outcomes]:
-    """Handle records like a worker's slot, and yield the outcomes of each time slice."""
-    lane = Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True)
-    records = records_of(rows, route, redelivered=redelivered)
-    messages = cast("list[Message]", _PublishingMessages(records, shared_position))
-    position, held = 0, HeldPartitions()
-    while position < len(messages):
-        item = WorkItem(lane, messages, position)
-        handle(item)
-        shared_position.clear()
-        if item.position > position:
-            if held:
-                held.progressed(rows.partition, rows.batch.column("offset")[position : item.position].to_pylist())
-            outcomes = outcomes_of(item, position)
-            yield outcomes
-            if outcomes.critical:
-                return
-            position = item.position
-        if item.held:
-            held.hold(rows.partition, rows.batch.column("offset")[position].as_py(), item.held)
-            Event().wait(held.left_s())
-
-
-class _PublishingMessages:
-    """Messages that publish the position of each record before it is handled."""
-
-    def __init__(self, messages: Sequence[Row | Record], shared_position: SharedPosition) -> None:
-        self._messages = messages
-        self._position = shared_position
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __getitem__(self, index: slice) -> Iterator[Row | Record]:
-        messages = self._messages[index]
-        prepared = isinstance(messages[0], Record) if messages else True
-        return self._position.publishing(messages, index.start, prepared=prepared)
+def _opened(
+    section: HandlerSection,
+    handler: Handler,
+    child: _Child,
+    outputs: Mapping[str, tuple[Codec, Codec]],
+    topics: Destinations,
+) -> _HandlerSlots:
+    """Start the slots of a handler."""
+    # The deadline of a synchronous handler is the parent's, or that of the pool of children.
+    deadline, grace_s = (section.deadline, _GRACE_S) if handler.asynchronous else (None, 0.0)
+    handler = replace(handler, dependencies=replace(handler.dependencies, by_key=False))
+    processor = Processor(handler, outputs, wall_clock_ms, deadline, topics)
+    if section.vectorized:
+        handler = _as_synchronous(handler)
+        slots = open_slots(handler, 1, VectorProcessor(handler, processor, topics, child.answer), child.finished)
+    else:
+        slots = open_slots(handler, section.slots, processor, child.finished)
+    return _HandlerSlots(section, slots, grace_s=grace_s)
 
 
 def _as_synchronous(handler: Handler) -> Handler:
     """An asynchronous handler as a synchronous one, since vectorized handlers are called one after the other."""
+    if not handler.asynchronous:
+        return handler
 
     def call(*arguments: object) -> object:
         return handler.loop.run(handler.call(*arguments))
 
     return replace(handler, call=call, asynchronous=False)
+
+
+class _HandlerSlots:
+    """Lanes and slots of one handler in a child."""
+
+    def __init__(self, section: HandlerSection, slots: Slots, *, grace_s: float) -> None:
+        self.slots = slots
+        self.grace_s = grace_s
+        self._single, self._vectorized = section.slots == 1, section.vectorized
+        self.lanes = Runs() if self._single else Lanes(section.ordering, section.slots)
+        self.in_flight: set[PublishedItem] = set()
+
+    def add(self, assigned: AssignedPartition, rows: Rows) -> None:
+        """Add records of a partition."""
+        self.lanes.add(assigned, self._messages(rows, assigned))
+
+    def _messages(self, rows: Rows, assigned: AssignedPartition) -> list[Message]:
+        if self._vectorized:
+            return cast("list[Message]", rows)
+        if self._single:
+            return cast("list[Message]", records_of(rows, assigned.route, redelivered=assigned.redelivered))
+        return list(rows)
+
+
+class _Child:
+    """The handlers of a child. One thread hands records out to their slots; another receives records."""
+
+    def __init__(
+        self, pipe: Connection, routes: Mapping[str, tuple[Route, bool]], positions: Sequence[SharedPosition]
+    ) -> None:
+        self.handlers: Mapping[str, _HandlerSlots] = {}
+        """By source topic; set before the first turn."""
+
+        self.finished = FinishedItems()
+        self._pipe = pipe
+        self._sending = threading.Lock()
+        """Guards the pipe, and the two fields below that change with an answer. A vectorised handler has its own."""
+
+        self._routes = routes
+        self._held = HeldPartitions()
+        self._free = list(positions)
+        self._numbers: dict[Partition, int] = {}
+        self._assigned: dict[int, AssignedPartition] = {}
+        self._suspects: set[tuple[int, int]] = set()
+        """Partition number and offset."""
+
+        self._critical = False
+        self._given: SimpleQueue[Given | None] = SimpleQueue()
+        threading.Thread(target=self._receive, name="records", daemon=True).start()
+
+    @cached_property
+    def _distinct(self) -> tuple[_HandlerSlots, ...]:
+        return tuple(dict.fromkeys(self.handlers.values()))
+
+    def turn(self) -> None:
+        """Hand out records, and return the outcomes of those that were handled.
+
+        Raises:
+            EOFError: the parent has closed the pipe.
+            OSError: as before, while outcomes are being sent.
+        """
+        self._accept()
+        self._hand_out()
+        wait_s = SLICE_S
+        if not any(each.in_flight for each in self._distinct):
+            wait_s = self._held.left_s(min(each.lanes.due_in_s(_IDLE_S) for each in self._distinct))
+        for item in self.finished.take(wait_s):
+            assert isinstance(item, PublishedItem)  # noqa: S101 - from _hand_out()
+            handler = self.handlers[item.lane.assigned.route.source]
+            handler.in_flight.discard(item)
+            self._free.append(item.place)
+            done = item.without_taken()
+            handler.lanes.put_back(done)
+            self._answer_all(done)
+            if item.held:
+                self._held.hold(item.lane.assigned.partition, item.next_offset(), item.held)
+        limit_s = monotonic_s() - SLICE_S
+        for handler in self._distinct:
+            for item in handler.in_flight:  # if its current call is slow, other slots handle the records behind
+                split = handler.lanes.split(item, limit_s)
+                if split is not None:
+                    self._answer_all(split)
+
+    def answer(self, number: int, offsets: list[int], outcomes: Outcomes) -> None:
+        """Send the outcomes of consecutive records of a lane to the parent. Thread-safe."""
+        with self._sending:
+            if self._suspects:
+                self._suspects.difference_update((number, offset) for offset in offsets)
+            self._critical = self._critical or outcomes.critical
+            send(self._pipe, Answer(number, offsets, outcomes))
+
+    def _receive(self) -> None:
+        try:
+            while True:
+                self._given.put(receive(self._pipe))
+                self.finished.wake()
+        except (EOFError, OSError):
+            self._given.put(None)
+            self.finished.wake()
+
+    def _accept(self) -> None:
+        while not self._given.empty():
+            given = self._given.get()
+            if given is None:
+                raise EOFError
+            number, rows, suspect = given
+            if suspect:
+                with self._sending:
+                    self._suspects.update((number, offset) for offset in rows.offsets())
+            assigned = self._assigned.get(number)
+            if assigned is None:
+                route, redelivered = self._routes[rows.partition.topic]
+                assigned = AssignedPartition(rows.partition, route, redelivered, Progress(0))
+                self._assigned[number], self._numbers[rows.partition] = assigned, number
+                self.handlers[route.source].lanes.open(assigned)
+            self.handlers[assigned.route.source].add(assigned, rows)
+
+    def _hand_out(self) -> None:
+        """Submit work items to every slot, and some more so that no slot waits for this thread."""
+        if self._held or any(each.lanes.held for each in self._distinct):
+            waiting = self._held.waiting()
+            for handler in self._distinct:
+                handler.lanes.hold(waiting)
+        for handler in self._distinct:
+            self._hand_out_to(handler)
+
+    def _hand_out_to(self, handler: _HandlerSlots) -> None:
+        capacity = handler.slots.capacity
+        limit = capacity + min(capacity, handler.lanes.max_queued)
+        while not self._critical:
+            alone = self._suspects and any(each.in_flight for each in self._distinct)
+            full = alone or len(handler.in_flight) >= limit
+            found = None if full else handler.lanes.next_item()
+            if found is None:
+                return
+            number, offsets = self._numbers[found.lane.assigned.partition], _offsets(found.messages)
+            singly = (number, offsets[0]) in self._suspects
+            item = PublishedItem(found, offsets, number, self._free.pop(), grace_s=handler.grace_s, singly=singly)
+            handler.in_flight.add(item)
+            handler.slots.submit(item)
+
+    def _answer_all(self, item: WorkItem) -> None:
+        if item.position:
+            partition, offsets = item.lane.assigned.partition, item.offsets()
+            self._held.progressed(partition, offsets)
+            self.answer(self._numbers[partition], offsets, Outcomes.of(item))
+
+
+def _offsets(messages: Sequence[Message | Record] | Rows) -> list[int]:
+    if isinstance(messages, Rows):
+        return messages.offsets()
+    if isinstance(messages[0], Record):
+        return [cast("Record", each).offset for each in messages]
+    return [cast("Message", each).offset() for each in messages]

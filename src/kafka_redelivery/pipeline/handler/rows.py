@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
@@ -11,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_redelivery.consumers.handlers.record import Record
+from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.protocols import Partition
 
@@ -26,6 +29,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns that a task receives; ``timestamp`` is in epoch ms."""
+
+HEADERS: Final = SCHEMA.field("headers").type
 
 _CREATE_TIME: Final = 1
 _REPLACEMENT: Final = "\ufffd"
@@ -109,6 +114,7 @@ class Rows:
     partition: Partition
     batch: pa.RecordBatch
     _made: dict[int, Row] = field(default_factory=dict)
+    _offsets: list[int] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Callable[..., Rows], tuple[Partition, pa.Buffer]]:
         """Pickle only the slice; Arrow's own pickling includes the whole batch that it is a slice of."""
@@ -141,8 +147,26 @@ class Rows:
         self._made.update(zip(indexes, self._rows(self.batch.take(pa.array(indexes, pa.int64()))), strict=True))
 
     def offsets(self) -> list[int]:
-        """Return the offsets of all records."""
-        return list(self.batch.column("offset").to_pylist())
+        """Return the offsets of all records. The list is made once and not to be changed."""
+        if not self._offsets:
+            self._offsets.extend(self.batch.column("offset").to_pylist())
+        return self._offsets
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the records of several parts of one partition."""
+        if len(parts) == 1:
+            return parts[0]
+        table = pa.Table.from_batches([each.batch for each in parts])
+        return cls(parts[0].partition, table.combine_chunks().to_batches()[0])
+
+    def of(self, offsets: Sequence[int]) -> Rows:
+        """Return the records with these offsets: without a copy if they are consecutive."""
+        own = self.offsets()
+        first = bisect_left(own, offsets[0])
+        if own[first : first + len(offsets)] == offsets:
+            return self[first : first + len(offsets)]
+        return Rows(self.partition, self.batch.take(pa.array([bisect_left(own, each) for each in offsets])))
 
     @property
     def bytes(self) -> int:
@@ -156,6 +180,30 @@ class Rows:
     def _rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
         columns = (batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers", "timestamp"))
         return map(Row, repeat(self.partition), *columns)
+
+
+def need_no_preparation(rows: Rows, route: Route, *, redelivered: bool) -> bool:
+    """Whether :meth:`Processor.prepare` would neither read a header of these rows nor refuse one of them."""
+    if redelivered or route.sets_expiration or route.exhausted_at_once:
+        return False
+    headers = rows.batch.column("headers")
+    return headers.null_count == len(headers) or not len(headers.flatten())
+
+
+def records_of(rows: Rows, route: Route, *, redelivered: bool) -> list[Row] | list[Record]:
+    """Return the records for the handler if they need no preparation, otherwise rows that have to be prepared.
+
+    Most records of most sources need none: they have no headers, and their values are not decoded. They are made from
+    Arrow columns, without a step for each row.
+    """
+    if not route.raw or not need_no_preparation(rows, route, redelivered=redelivered):
+        return list(rows)
+    topic, number = rows.partition
+    keys, values, timestamps = (rows.batch.column(name).to_pylist() for name in ("key", "value", "timestamp"))
+    return [
+        Record(topic, number, offset, key, value, key, value, [], timestamp)
+        for offset, key, value, timestamp in zip(rows.offsets(), keys, values, timestamps, strict=True)
+    ]
 
 
 def packed(batch: pa.RecordBatch) -> pa.Buffer:

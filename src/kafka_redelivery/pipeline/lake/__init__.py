@@ -1,1 +1,1 @@
-"""Tables in the lake: their files, their format, and the log of Spark's file sink."""
+"""Tables in the lake: their files, their format, and the checkpoints of queries that append to them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,16 +12,6 @@ if TYPE_CHECKING:
 _LOCAL: Final = "file"
 _ATOMIC: Final = frozenset({_LOCAL, "hdfs", "viewfs", "abfs", "abfss"})
 """File systems that replace a file atomically."""
-
-
-@dataclass(frozen=True, slots=True)
-class LakeFile:
-    """One file."""
-
-    uri: str
-    """Absolute and escaped, as Spark writes it: ``file:///data/part-0.parquet``."""
-
-    size: int
 
 
 class LakeFiles:
@@ -62,23 +51,24 @@ class LakeFiles:
         path = self._path(folder)
         return [str(each.getPath().getName()) for each in self._fs.listStatus(path)] if self._fs.exists(path) else []
 
-    def files(self, folder: str = "") -> Iterator[LakeFile]:
-        """Iterate over the files below a folder, without files and folders whose names begin with ``_`` or ``.``."""
-        if self._fs.exists(self._path(folder)):
-            yield from self._below(self._path(folder))
+    def files(self, folder: str = "") -> Iterator[str]:
+        """Iterate over the files below a folder, without files and folders whose names begin with ``_`` or ``.``.
 
-    def _below(self, path: Any) -> Iterator[LakeFile]:  # noqa: ANN401 - a class of the JVM
-        for status in self._fs.listStatus(path):
+        They are absolute, escaped URIs, as Spark writes them: ``file:///data/part-0.parquet``.
+        """
+        path = self._path(folder)
+        for status in self._fs.listStatus(path) if self._fs.exists(path) else ():
+            uri = str(status.getPath().toUri().toString())
             if str(status.getPath().getName()).startswith(("_", ".")):
                 continue
             if status.isDirectory():
-                yield from self._below(status.getPath())
+                yield from self.files(uri)
             else:
-                yield _file(status)
+                yield uri
 
-    def file(self, name: str) -> LakeFile:
-        """Return the metadata of a file."""
-        return _file(self._fs.getFileStatus(self._path(name)))
+    def size(self, name: str) -> int:
+        """Return the size of a file."""
+        return int(self._fs.getFileStatus(self._path(name)).getLen())
 
     def read(self, name: str) -> str:
         """Read a small text file."""
@@ -139,7 +129,3 @@ class LakeFiles:
 
 def _local(path: Any) -> Path:  # noqa: ANN401 - a class of the JVM
     return Path(str(path.toUri().getPath()))
-
-
-def _file(status: Any) -> LakeFile:  # noqa: ANN401 - a class of the JVM
-    return LakeFile(str(status.getPath().toUri().toString()), int(status.getLen()))

@@ -1,16 +1,23 @@
-"""Which topics Spark's checkpoint of a query over Kafka is about: Spark knows them only by their names.
+"""Spark's checkpoint of a query over Kafka: where it begins, and which topics it is about.
 
-The marks of the topics are in a file of ours in the folder of the checkpoint, which Spark does not read.
+Spark knows topics only by their names. Their marks are in a file of ours in the folder of the checkpoint, which Spark
+does not read.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from kafka_redelivery.pipeline.errors import PipelineError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.spark.kafka_options import offsets_of
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 _MARKS: Final = "kafka-topics.json"
 _NEW: Final = "kafka-topics.new"
@@ -19,6 +26,27 @@ _HEAD_OF_BATCH: Final = 2
 
 _HEAD_OF_SOURCE: Final = 1
 """Lines before the first offsets of a source: the version."""
+
+
+def next_offsets(files: LakeFiles) -> dict[Partition, int]:
+    """Return the offsets that a query with this checkpoint begins at; empty for a new checkpoint.
+
+    Raises:
+        PipelineError: the checkpoint cannot be read.
+    """
+    committed = _numbers(files, "commits")
+    logs = [(f"offsets/{max(committed)}", _HEAD_OF_BATCH)] if committed else _first_offsets(files)
+    found: dict[Partition, int] = {}
+    for name, head in logs:
+        offsets = [line for line in files.read(name).splitlines()[head:] if line.startswith("{")]
+        if committed and not offsets:
+            raise _unreadable(files, name, "it has no offsets")
+        for text in offsets:
+            try:
+                found |= offsets_of(text)
+            except (ValueError, AttributeError) as error:
+                raise _unreadable(files, name, str(error)) from None
+    return found
 
 
 def older_topics(files: LakeFiles, marks: Mapping[str, str]) -> list[str]:
@@ -39,7 +67,25 @@ def note_topics(files: LakeFiles, marks: Mapping[str, str]) -> None:
         _replace(files, _MARKS, json.dumps(now, indent=1, sort_keys=True))
 
 
-def forget_topics(files: LakeFiles, topics: Collection[str]) -> None:
+def begin_anew(files: LakeFiles, older: Collection[str], marks: Mapping[str, str]) -> None:
+    """Let a query that appends to a table begin at the start of topics that were created again. No query may run.
+
+    Args:
+        files: the checkpoint.
+        older: the topics.
+        marks: the mark of each topic now.
+    """
+    for topic in older:
+        _log.warning(
+            "topic %s was deleted and created again: the table gets the new one from its start; records of the older "
+            "one that were not appended are gone with it",
+            topic,
+        )
+    drop_topics(files, older)
+    note_topics(files, marks)
+
+
+def drop_topics(files: LakeFiles, topics: Collection[str]) -> None:
     """Take the offsets of topics out of a checkpoint, so that the query reads these topics from their start.
 
     For tables: their logs know the micro-batches by number, so the checkpoint has to stay. Spark finds the offsets of
@@ -50,15 +96,30 @@ def forget_topics(files: LakeFiles, topics: Collection[str]) -> None:
         files: the checkpoint. No query may run with it.
         topics: the topics.
     """
-    batches = sorted(int(name) for name in files.names("offsets") if name.isdigit())[-2:]
-    logs = [(f"offsets/{batch}", _HEAD_OF_BATCH) for batch in batches]
-    sources = [f"sources/{name}" for name in files.names("sources")]
-    logs += [(f"{source}/0", _HEAD_OF_SOURCE) for source in sources if "0" in files.names(source)]
-    for name, head in logs:
+    batches = sorted(_numbers(files, "offsets"))[-2:]
+    for name, head in [*((f"offsets/{batch}", _HEAD_OF_BATCH) for batch in batches), *_first_offsets(files)]:
         lines = files.read(name).splitlines()
         changed = [*lines[:head], *(_without(line, topics) for line in lines[head:])]
         if changed != lines:
             _replace(files, name, "\n".join(changed))
+
+
+def _unreadable(files: LakeFiles, name: str, problem: str) -> PipelineError:
+    return PipelineError(
+        f"{files.root}/{name} cannot be read: {problem}; restore it. Without its checkpoint a table would get all "
+        "records again: start a new table. A streaming query without a table begins at the group's offsets: remove its "
+        "checkpoint"
+    )
+
+
+def _numbers(files: LakeFiles, folder: str) -> list[int]:
+    return [int(name) for name in files.names(folder) if name.isdigit()]
+
+
+def _first_offsets(files: LakeFiles) -> list[tuple[str, int]]:
+    """Return the logs of the first offsets of each source, and the lines before the offsets."""
+    sources = [f"sources/{name}" for name in files.names("sources")]
+    return [(f"{source}/0", _HEAD_OF_SOURCE) for source in sources if "0" in files.names(source)]
 
 
 def _without(line: str, topics: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafka_redelivery.pipeline.errors import TableFormatError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.spark.jars import DELTA
 
@@ -31,10 +31,10 @@ def check_delta(spark: SparkSession, path: str) -> None:
     """Refuse a table in a session without Delta.
 
     Raises:
-        TableFormatError: the session has no Delta.
+        PipelineRefusedError: the session has no Delta.
     """
     if DELTA.main_class not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        raise TableFormatError(
+        raise PipelineRefusedError(
             f"{path} is to be a Delta table, and this Spark session has no Delta Lake: start it with Delta's jars and "
             "settings (docs/spark.md)"
         )
@@ -48,7 +48,7 @@ def check_table(spark: SparkSession, path: str) -> None:
         path: the folder of the table; it need not exist.
 
     Raises:
-        TableFormatError: it has, or the session does not have Delta.
+        PipelineRefusedError: it has, or the session does not have Delta.
     """
     check_delta(spark, path)
     files = LakeFiles(spark, path)
@@ -65,7 +65,7 @@ def read_table(spark: SparkSession, path: str, schema: StructType | None = None)
         schema: the columns to return. Those that an earlier version did not write are null. ``None`` = those it has.
 
     Raises:
-        TableFormatError: there is no table, it is one of Parquet, or the session does not have Delta.
+        PipelineRefusedError: there is no table, it is one of Parquet, or the session does not have Delta.
     """
     check_table(spark, path)
     files = LakeFiles(spark, path)
@@ -73,13 +73,15 @@ def read_table(spark: SparkSession, path: str, schema: StructType | None = None)
         # With a checkpoint they are what a killed run has left before it wrote the first version.
         if next(files.files(), None) is not None and not files.names(CHECKPOINT):
             raise _parquet(path)
-        raise TableFormatError(f"there is no table at {path}; correct the path, or archive dead letters there first")
+        raise PipelineRefusedError(
+            f"there is no table at {path}; correct the path, or archive dead letters there first"
+        )
     frame = spark.read.format("delta").load(path)
     return frame if schema is None else _with_columns(frame, schema)
 
 
-def _parquet(path: str) -> TableFormatError:
-    return TableFormatError(
+def _parquet(path: str) -> PipelineRefusedError:
+    return PipelineRefusedError(
         f"{path} is a table of Parquet, as earlier versions wrote it; convert it: "
         f"redelivery pipeline convert --table {path}"
     )

@@ -8,15 +8,14 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.condition import DEFAULT_LIMIT, limited
-from kafka_redelivery.pipeline.report import tables
-from kafka_redelivery.pipeline.report.topic_frames import TopicFrames, Topics
+from kafka_redelivery.pipeline.report import figures
 from kafka_redelivery.topology.config.settings import Settings
 
 Rows = list[dict[str, Any]]
@@ -115,93 +114,74 @@ def make_report(
         on_progress: called with a short description of the current step.
 
     Raises:
-        MissingRightsError: the user may not read all topics that are counted.
+        NotAuthorisedError: the user may not read all topics that are counted.
         TransportError: Kafka does not answer.
-        KafkaOptionError: a client setting has no equivalent for Spark.
-        ExpressionError, PredicateError: the condition is not one, or not on what the archive has.
-        SlowConditionError: the condition takes too long.
+        PipelineRefusedError: a client setting has no equivalent for Spark.
+        ExpressionError, OptionError: the condition is not one, or not on what the archive has.
+        PipelineError: the condition takes too long.
     """
     where = None if request.where is None else Where.of(request.where, now_ms)
     on_progress("reading the topics")
-    with ExitStack() as cached:
-        return _count(_CachedFrames.read(spark, request, where, cached), request, now_ms, on_progress)
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedFrames:
-    """The frames that the figures are counted from, cached."""
-
-    letters: DataFrame
-    pending: DataFrame
-    entries: DataFrame | None
-    """The ranges of the journal."""
-
-    histories: DataFrame
-
-    @classmethod
-    def read(cls, spark: SparkSession, request: Request, where: Where | None, until: ExitStack) -> Self:
-        """Cache the frames until the end of a stack."""
+    with ExitStack() as until:
 
         def cached(frame: DataFrame) -> DataFrame:
             until.callback(frame.persist().unpersist)
             return frame
 
-        sources = TopicFrames(spark, request.settings, Topics.of(request.settings))
+        sources = figures.TopicFrames(spark, request.settings)
         letters = cached(sources.letters(request.archive, where))
         copies = cached(sources.copies())
-        pending = cached(tables.pending(copies))
+        pending = cached(figures.pending(copies))
         journal = sources.journal() if request.journal else None
         if journal is None:
-            return cls(letters, pending, None, cached(tables.histories_from_topics(copies, letters, pending)))
-        entries = cached(journal)
-        return cls(letters, pending, entries, cached(tables.record_histories(entries)))
-
-
-def _count(frames: _CachedFrames, request: Request, now_ms: int, on_progress: Callable[[str], None]) -> Report:
-    letters, histories = frames.letters.where("selected"), frames.histories
-    on_progress("counting the dead letters")
-    # The letters are cached, so the condition is computed here and not again.
-    with nullcontext() if request.where is None else limited(letters.sparkSession, request.within):
-        total = letters.agg(
-            F.count("*").alias("letters"),
-            F.countDistinct("origin").alias("origins"),
-            F.min("at").alias("first"),
-            F.max("at").alias("last"),
-        ).collect()[0]
-    unit = _unit(total["first"], total["last"])
-    wanted = {
-        "by_origin": tables.by(letters, "origin"),
-        "by_reason": tables.by(letters, "reason"),
-        "by_attempt": tables.by(letters, "deliveries", "reason"),
-        "trend": tables.trend(letters, unit),
-        "fingerprints": tables.fingerprints(letters),
-        "survival": tables.survival(histories),
-        "recovery": tables.recovery_times(histories),
-        "pending": tables.pending_by_origin(frames.pending),
-    }
-    shown = {}
-    for name, frame in wanted.items():
-        on_progress(f"counting: {name.replace('_', ' ')}")
-        shown[name] = _shown(name, frame, request)
-    totals = histories.agg(F.count("*").alias("failed"), F.count_if("recovered").alias("recovered")).collect()[0]
-    return Report(
-        group=request.settings.group,
-        made_at=datetime.fromtimestamp(now_ms / 1000, UTC),
-        letters=total["letters"],
-        origins=total["origins"],
-        first=_utc(total["first"]),
-        last=_utc(total["last"]),
-        unit=unit,
-        acked=None if frames.entries is None else _acked(frames.entries),
-        failed=totals["failed"],
-        recovered=totals["recovered"],
-        curve=tables.recovery_curve(histories),
-        waiting=frames.pending.count(),
-        journal=frames.entries is not None,
-        archive=request.archive,
-        where=request.where,
-        **shown,
-    )
+            histories = cached(figures.histories_from_topics(copies, letters, pending))
+        else:
+            journal = cached(journal)
+            histories = cached(figures.record_histories(journal))
+        letters = letters.where("selected")
+        on_progress("counting the dead letters")
+        # The letters are cached, so the condition is computed here and not again.
+        with nullcontext() if request.where is None else limited(letters.sparkSession, request.within):
+            total = letters.agg(
+                F.count("*").alias("letters"),
+                F.countDistinct("origin").alias("origins"),
+                F.min("at").alias("first"),
+                F.max("at").alias("last"),
+            ).collect()[0]
+        unit = _unit(total["first"], total["last"])
+        wanted = {
+            "by_origin": figures.by(letters, "origin"),
+            "by_reason": figures.by(letters, "reason"),
+            "by_attempt": figures.by(letters, "deliveries", "reason"),
+            "trend": figures.trend(letters, unit),
+            "fingerprints": figures.fingerprints(letters),
+            "survival": figures.survival(histories),
+            "recovery": figures.recovery_times(histories),
+            "pending": figures.pending_by_origin(pending),
+        }
+        shown = {}
+        for name, frame in wanted.items():
+            on_progress(f"counting: {name.replace('_', ' ')}")
+            shown[name] = _shown(name, frame, request)
+        totals = histories.agg(F.count("*").alias("failed"), F.count_if("recovered").alias("recovered")).collect()[0]
+        return Report(
+            group=request.settings.group,
+            made_at=datetime.fromtimestamp(now_ms / 1000, UTC),
+            letters=total["letters"],
+            origins=total["origins"],
+            first=_utc(total["first"]),
+            last=_utc(total["last"]),
+            unit=unit,
+            acked=None if journal is None else _acked(journal),
+            failed=totals["failed"],
+            recovered=totals["recovered"],
+            curve=figures.recovery_curve(histories),
+            waiting=pending.count(),
+            journal=journal is not None,
+            archive=request.archive,
+            where=request.where,
+            **shown,
+        )
 
 
 def _shown(name: str, frame: DataFrame, request: Request) -> Rows:

@@ -5,13 +5,15 @@ Settings that begin with ``spark.`` are settings of the Java client. They apply 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kafka_redelivery.pipeline.errors import KafkaOptionError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
+from kafka_redelivery.transport.protocols import Partition
 
 _OTHERS: Final = ("producer.", "admin.")
 _READING: Final = {
@@ -42,9 +44,9 @@ _SAME: Final = frozenset(
         "retry.backoff.max.ms",
         "retry.backoff.ms",
         "sasl.kerberos.service.name",
-        "security.protocol",
         "send.buffer.bytes",
         "ssl.cipher.suites",
+        "ssl.key.password",
     }
 )
 """Settings with the same name and meaning in both clients."""
@@ -55,6 +57,9 @@ _RENAMED: Final = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "socket.send.buffer.bytes": "send.buffer.bytes",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
 }
 
 _DROPPED: Final = frozenset(
@@ -115,12 +120,6 @@ _TLS: Final = {
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
     "ssl.key.location": "ssl.keystore.key",
 }
-_TLS_TEXT: Final = {
-    "ssl.ca.pem": "ssl.truststore.certificates",
-    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
-    "ssl.key.pem": "ssl.keystore.key",
-    "ssl.key.password": "ssl.key.password",
-}
 _LOGIN: Final = (*_MECHANISM, "ssl.certificate.location", "ssl.certificate.pem")
 _TOKENS: Final = "spark.kafka.clusters."
 """Settings with this prefix let Spark get delegation tokens."""
@@ -134,21 +133,64 @@ _LOGINS: Final = {
 }
 
 
-def kafka_options(kafka: Mapping[str, ConfigValue], *, read: Callable[[Path], str] | None = None) -> dict[str, str]:
+def kafka_options(kafka: Mapping[str, ConfigValue]) -> dict[str, str]:
     """Return the options of Spark's Kafka source, each with the prefix ``kafka.``, with isolation ``read_committed``.
 
     Args:
         kafka: the ``kafka`` section. Settings of the producer or admin client only are left out.
-        read: reads a file with certificates or a key; ``None`` = from this machine's file system.
 
     Raises:
-        KafkaOptionError: a setting has no translation.
+        PipelineRefusedError: a setting has no translation.
     """
     own = {name.removeprefix(JAVA_PREFIX): value for name, value in kafka.items() if name.startswith(JAVA_PREFIX)}
-    java = _translated(_consumer_settings(kafka), set(own), read or _text)
-    java = _READING | java | {name: _plain(value) for name, value in own.items()}
+    settings = _consumer_settings(kafka)
+    java = dict(_READING)
+    for name, value in settings.items():
+        java |= _setting(name, value, set(own))
+    if "ssl.truststore.certificates" in java:
+        java["ssl.truststore.type"] = "PEM"
+    if "ssl.keystore.key" in java or "ssl.keystore.certificate.chain" in java:
+        java["ssl.keystore.type"] = "PEM"
+    if PASSWORD_FILE in settings:
+        settings["sasl.password"] = _read(PASSWORD_FILE, str(settings[PASSWORD_FILE])).rstrip("\r\n")
+    java |= _login(settings, set(own)) | {name: java_text(value) for name, value in own.items()}
     java["isolation.level"] = "read_committed"
     return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def java_text(value: ConfigValue) -> str:
+    """Return a value as settings of Java have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def offsets_json(offsets: Mapping[Partition, int]) -> str:
+    """Return offsets in the format of Spark's Kafka source."""
+    topics: dict[str, dict[str, int]] = {}
+    for partition, offset in offsets.items():
+        topics.setdefault(partition.topic, {})[str(partition.number)] = offset
+    return json.dumps(topics)
+
+
+def offsets_of(text: str) -> dict[Partition, int]:
+    """Parse offsets in the format of Spark's Kafka source."""
+    return {
+        Partition(topic, int(number)): offset
+        for topic, offsets in json.loads(text).items()
+        for number, offset in offsets.items()
+    }
+
+
+def partitions_option(partitions: Iterable[Partition], *, whole: bool) -> dict[str, str]:
+    """Return the option of Spark's Kafka source that names what it reads.
+
+    Args:
+        partitions: what it reads.
+        whole: whether these are all partitions of their topics; it then reads new ones, too.
+    """
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        numbers.setdefault(partition.topic, []).append(partition.number)
+    return {"subscribe": ",".join(numbers)} if whole else {"assign": json.dumps(numbers)}
 
 
 def refuse_delegation_tokens(kafka: Mapping[str, ConfigValue], spark: Mapping[str, str]) -> None:
@@ -159,12 +201,12 @@ def refuse_delegation_tokens(kafka: Mapping[str, ConfigValue], spark: Mapping[st
         spark: the settings of Spark, configured and submitted.
 
     Raises:
-        KafkaOptionError: Spark gets delegation tokens, and librdkafka, which cannot use them, has no login.
+        PipelineRefusedError: Spark gets delegation tokens, and librdkafka, which cannot use them, has no login.
     """
     clusters = sorted(name for name in spark if name.startswith(_TOKENS))
     shared = _consumer_settings(kafka)
     if clusters and not any(name in shared for name in _LOGIN):
-        raise KafkaOptionError(
+        raise _refused(
             "sasl.mechanism",
             f"is missing, and {clusters[0]} is set: Spark gets delegation tokens for its own client, but the driver "
             "and the tasks also use librdkafka, which cannot log in with them",
@@ -181,36 +223,18 @@ def _consumer_settings(kafka: Mapping[str, ConfigValue]) -> dict[str, ConfigValu
     return shared | {n.removeprefix(_CONSUMER): v for n, v in kafka.items() if n.startswith(_CONSUMER)}
 
 
-def _translated(settings: Mapping[str, ConfigValue], own: set[str], read: Callable[[Path], str]) -> dict[str, str]:
-    java: dict[str, str] = {}
-    for name, value in settings.items():
-        java |= _setting(name, value, own, read)
-    if "ssl.truststore.certificates" in java:
-        java["ssl.truststore.type"] = "PEM"
-    if "ssl.keystore.key" in java or "ssl.keystore.certificate.chain" in java:
-        java["ssl.keystore.type"] = "PEM"
-    if PASSWORD_FILE in settings:
-        password = _read(PASSWORD_FILE, str(settings[PASSWORD_FILE]), read).rstrip("\r\n")
-        settings = {**settings, "sasl.password": password}
-    return java | _login(settings, own)
-
-
-def _setting(name: str, value: ConfigValue, own: set[str], read: Callable[[Path], str]) -> dict[str, str]:
+def _setting(name: str, value: ConfigValue, own: set[str]) -> dict[str, str]:
     if name == "security.protocol":
         return {name: str(value).upper()}
-    if name in _SAME:
-        return {name: _plain(value)}
-    if name in _RENAMED:
-        return {_RENAMED[name]: _plain(value)}
+    if name in _SAME or name in _RENAMED:
+        return {_RENAMED.get(name, name): java_text(value)}
     if name in _TLS:
-        return {_TLS[name]: _read(name, str(value), read)}
-    if name in _TLS_TEXT:
-        return {_TLS_TEXT[name]: str(value)}
+        return {_TLS[name]: _read(name, str(value))}
     if name in _TLS_CHECKS:
-        return _host_check(name, _plain(value))
+        return _host_check(name, java_text(value))
     if name in _SASL or name in _DROPPED or name in own:
         return {}
-    raise KafkaOptionError(
+    raise _refused(
         name,
         "has no translation for Spark, which reads with the Java client",
         f"add the Java client's setting as kafka: {{'{JAVA_PREFIX}NAME': ...}} "
@@ -224,7 +248,7 @@ def _login(settings: Mapping[str, ConfigValue], own: set[str]) -> dict[str, str]
         return {} if mechanism is None else {"sasl.mechanism": str(mechanism)}
     module = _LOGINS.get(str(mechanism))
     if module is None:
-        raise KafkaOptionError(
+        raise _refused(
             "sasl.mechanism",
             f"is {mechanism}, for which no login module of the Java client is known",
             f"set the login module as kafka: {{'{JAVA_PREFIX}sasl.jaas.config': ...}}",
@@ -241,32 +265,28 @@ def _host_check(name: str, value: str) -> dict[str, str]:
         return {name: "" if value == "none" else value}
     if value == "true":
         return {}
-    raise KafkaOptionError(
+    raise _refused(
         name,
         "is false; the Java client always verifies certificates",
         "set ssl.ca.location instead",
     )
 
 
-def _read(name: str, path: str, read: Callable[[Path], str]) -> str:
+def _read(name: str, path: str) -> str:
     try:
-        return read(Path(path))
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise KafkaOptionError(
+        raise _refused(
             name,
             f"names {path}, which cannot be read as text: {error}",
             "name a file that exists, in PEM format if it has a key",
         ) from error
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def _plain(value: ConfigValue) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _refused(name: str, problem: str, fix: str) -> PipelineRefusedError:
+    return PipelineRefusedError(f"kafka.{name}: {problem}; {fix}")

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_redelivery.pipeline.errors import SparkUnavailableError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _OPTIONS: Final = {
@@ -36,11 +36,11 @@ def spark_home() -> Path:
     """Return the folder of the installed PySpark.
 
     Raises:
-        SparkUnavailableError: it is not installed.
+        PipelineRefusedError: it is not installed.
     """
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise SparkUnavailableError("PySpark is not installed; install kafka-redelivery with its extra 'spark'")
+        raise PipelineRefusedError("PySpark is not installed; install kafka-redelivery with its extra 'spark'")
     return Path(found.origin).parent
 
 
@@ -53,7 +53,7 @@ def driver_command(environment: Mapping[str, str], home: Path, arguments: Iterab
         arguments: what Spark passes after ``driver``: options of ``spark-submit``, the program and its arguments.
 
     Raises:
-        SparkUnavailableError: a variable is missing.
+        PipelineRefusedError: a variable is missing.
     """
     (address,) = _values(environment, [_BIND_ADDRESS])
     submit = str(home / "bin" / "spark-submit")
@@ -69,7 +69,7 @@ def executor_command(environment: Mapping[str, str], home: Path, java_home: Path
         java_home: the folder of Java.
 
     Raises:
-        SparkUnavailableError: a variable is missing.
+        PipelineRefusedError: a variable is missing.
     """
     memory, *values = _values(environment, [_MEMORY, *_OPTIONS.values()])
     numbered = sorted(filter(_JAVA_OPTION.fullmatch, environment), key=lambda name: int(name.rpartition("_")[2]))
@@ -97,11 +97,11 @@ def _values(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Return the values of variables.
 
     Raises:
-        SparkUnavailableError: one is missing.
+        PipelineRefusedError: one is missing.
     """
     missing = [name for name in names if name not in environment]
     if missing:
-        raise SparkUnavailableError(
+        raise PipelineRefusedError(
             f"{', '.join(missing)}: not in the environment. Spark on Kubernetes sets them in the pods that it starts; "
             "to run a job without it, use `redelivery pipeline stream`"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,9 +18,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_redelivery.pipeline.errors import SparkUnavailableError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, with_jars
-from kafka_redelivery.pipeline.spark.java import find_spark_java
+from kafka_redelivery.transport.broker.java import candidates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,12 @@ _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 _LOG: Final = "log4j2.configurationFile"
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 """Spark logs its default log4j profile at start, before ``spark.log.level`` applies. This file suppresses that."""
+
+_NEEDED: Final = "jdk.incubator.vector"
+"""Spark's launcher requires this module. Java has it since version 16; reduced runtimes, such as that of the embedded
+broker, leave it out."""
+
+_TIMEOUT_S: Final = 30
 
 _DEFAULTS: Final = {
     # Epoch ms and days mean the same on every machine.
@@ -64,14 +71,14 @@ def spark_session(
             its own.
 
     Raises:
-        SparkUnavailableError: PySpark is not installed, or no suitable Java is found.
+        PipelineRefusedError: PySpark is not installed, or no suitable Java is found.
         TransportError: a jar cannot be downloaded or fails its check.
     """
     try:
         from pyspark import SparkContext  # noqa: PLC0415 - an optional dependency
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        raise SparkUnavailableError(
+        raise PipelineRefusedError(
             f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
         ) from error
     # py4j logs every call between Python and the JVM.
@@ -187,3 +194,33 @@ def _local(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
         addresses = {name: chosen.get(name, _LOOPBACK) for name in _ADDRESSES}
     return {"spark.master": master, **addresses, **with_jars(chosen, (CONNECTOR, *jars))}
+
+
+def find_spark_java() -> Path:
+    """Return the home of the first suitable Java: ``JAVA_HOME``, then ``PATH``.
+
+    Raises:
+        PipelineRefusedError: neither is suitable; the message lists both.
+    """
+    tried = []
+    for location, java in candidates():
+        if java is None:
+            tried.append(f"{location}: none")
+        elif _is_complete(java):
+            return java.resolve().parent.parent
+        else:
+            tried.append(f"{location}: {java} is not a complete Java 17 or newer")
+    raise PipelineRefusedError(
+        f"no Java that Spark runs on: {'; '.join(tried)}. "
+        "Install one (Debian: openjdk-17-jre-headless), or set JAVA_HOME to one"
+    )
+
+
+def _is_complete(java: Path) -> bool:
+    try:
+        answer = subprocess.run(
+            [java, "--list-modules"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0 and _NEEDED in answer.stdout

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.process.clients import Instance, open_reader
-from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamRefusedError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.group_members import GroupMembers
@@ -203,12 +203,12 @@ def refuse_members(settings: Settings) -> None:
     """Refuse to join a group with other members, which would have some of the partitions.
 
     Raises:
-        StreamRefusedError: the group has other members; names them.
+        PipelineRefusedError: the group has other members; names them.
         TransportError: the cluster does not answer.
     """
-    others = sorted(GroupMembers(settings.kafka).names(settings.group) - {f"{settings.group}.{NAME}"})
+    others = sorted((GroupMembers(settings.kafka).owners(settings.group) or {}).keys() - {f"{settings.group}.{NAME}"})
     if others:
-        raise StreamRefusedError(
+        raise PipelineRefusedError(
             f"group {settings.group} has {len(others)} member(s) already ({', '.join(others[:3])}): a group is served "
             "by workers or by one query; stop the workers first (one that was killed is a member until its session "
             "ends, by default after 45 s)"
@@ -220,7 +220,7 @@ def membership(settings: Settings, wanted: frozenset[Partition], shutdown: Shutd
     """Join the group, unless a shutdown is requested meanwhile, and leave it after the block.
 
     Raises:
-        StreamHaltedError, StreamRefusedError: the query cannot join.
+        StreamHaltedError, PipelineRefusedError: the query cannot join.
     """
     member = Membership(settings, wanted, shutdown)
     thread = threading.Thread(target=member.run, name="membership", daemon=True)
@@ -231,7 +231,7 @@ def membership(settings: Settings, wanted: frozenset[Partition], shutdown: Shutd
         except StoppedJoiningError:
             _log.info("stopped before group %s was joined", settings.group)
         except StreamHaltedError as error:
-            raise StreamRefusedError(str(error)) from None
+            raise PipelineRefusedError(str(error)) from None
         yield member
     finally:
         member.leave()

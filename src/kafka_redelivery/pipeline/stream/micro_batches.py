@@ -12,21 +12,22 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
-from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S, AbortDeadline
+from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S, AbortDeadline
 from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
 from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
-from kafka_redelivery.pipeline.task.task import RESULT, Task
+from kafka_redelivery.pipeline.task.task import RESULT, SparkTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,45 +58,30 @@ class QueryEndedError(Exception):
         super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException")
 
 
+@dataclass
 class MicroBatches:
     """The function of ``foreachBatch``. Spark calls it on a thread of its own."""
 
-    def __init__(
-        self,
-        config: HandlerConfig,
-        member: Membership,
-        counts: Mapping[str, int],
-        observer: QueryObserver,
-        shutdown: Shutdown,
-        gate: PauseGate,
-        topics: ReadTopics,
-    ) -> None:
-        """Run nothing yet.
+    config: HandlerConfig
+    member: Membership
+    counts: Mapping[str, int]
+    """The number of partitions of each topic."""
 
-        Args:
-            config: configuration of the handler processes.
-            member: the driver's membership of the group.
-            counts: number of partitions of each topic.
-            observer: receives the outcomes of every micro-batch.
-            shutdown: whether to stop.
-            gate: whether the group is paused.
-            topics: the topics that the query reads.
-        """
-        self._config = config
-        self._member = member
-        self._counts = counts
-        self._observer = observer
-        self._shutdown = shutdown
-        self._gate = gate
-        self._topics = topics
-        self._query = secrets.token_hex(8)
-        self._runners: dict[int, str] = {}
-        self._unsettled = False
-        """Whether tasks of an earlier micro-batch may still run, with the current membership."""
+    observer: QueryObserver
+    """Receives the outcomes of every micro-batch."""
 
-        self._abort_deadline = AbortDeadline()
-        self.failure: Exception | None = None
-        """The error that ended the query."""
+    shutdown: Shutdown
+    gate: PauseGate
+    topics: ReadTopics
+    failure: Exception | None = field(default=None, init=False)
+    """The error that ended the query."""
+
+    _query: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    _runners: dict[int, str] = field(default_factory=dict, init=False)
+    _unsettled: bool = field(default=False, init=False)
+    """Whether tasks of an earlier micro-batch may still run, with the current membership."""
+
+    _abort_deadline: AbortDeadline = field(default_factory=AbortDeadline, init=False)
 
     @property
     def settled(self) -> bool:
@@ -106,14 +92,14 @@ class MicroBatches:
         """Handle a micro-batch. Tasks skip records whose outcomes are already committed.
 
         Raises:
-            EndedError: the query cannot go on; why is in :attr:`failure`.
+            QueryEndedError: the query cannot go on; why is in :attr:`failure`.
         """
         try:
             done = False
             while not done:
-                self._gate.wait()
-                with self._shutdown.micro_batch():
-                    if not self._gate.closed:  # looked at again, because now the micro-batch counts as running
+                self.gate.wait()
+                with self.shutdown.micro_batch():
+                    if not self.gate.closed:  # looked at again, because now the micro-batch counts as running
                         self._run(frame, number)
                         done = True
         except Exception as error:  # noqa: BLE001 - run_stream raises it again
@@ -122,31 +108,32 @@ class MicroBatches:
 
     def _run(self, frame: DataFrame, number: int) -> None:
         begun_s = monotonic_s()
-        per_core = _TASKS_PER_CORE if self._config.section.slots == 1 else 1
+        several = any(section.slots > 1 for section in self.config.sections)
+        per_core = 1 if several else _TASKS_PER_CORE
         tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
         outdated: object = None
         while True:
-            self._topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
+            self.topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
             if self._unsettled and outdated is None:
-                self._member.renew()
-            member = self._member.member(than=outdated)
+                self.member.renew()
+            member = self.member.member(than=outdated)
             self._unsettled = True
             plan = TaskPlan(
                 self._query,
-                self._config,
+                self.config,
                 member,
-                self._counts,
+                self.counts,
                 dict(self._runners),
-                marks=self._topics.marks,
-                named_in_commits=self._topics.named_in_commits,
+                marks=self.topics.marks,
+                named_in_commits=self.topics.named_in_commits,
             )
             try:
-                rows = frame.coalesce(tasks).mapInArrow(Task(plan), RESULT).collect()
+                rows = frame.coalesce(tasks).mapInArrow(SparkTask(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
-                if self._shutdown.cancelled:
+                if self.shutdown.cancelled:
                     raise
-                self._member.member()  # raises the cause if the membership is lost
+                self.member.member()  # raises the cause if the membership is lost
                 cause, outdated = _repeatable(error), None
             else:
                 results = [TaskResult.from_bytes(bytes(row.summary)) for row in rows]
@@ -167,7 +154,7 @@ class MicroBatches:
         Raises:
             StreamHaltedError: it has failed for too long, or a shutdown does not let it run again.
         """
-        self._observer.write_aborted(cause)
+        self.observer.write_aborted(cause)
         try:
             self._abort_deadline.aborted(cause)
         except HaltedError:
@@ -176,7 +163,7 @@ class MicroBatches:
                 f"{cause}"
             ) from None
         _log.warning("micro-batch %d is run again: %s", number, cause)
-        if self._shutdown.wait_cancelled(_RETRY_PAUSE_S):
+        if self.shutdown.wait_cancelled(_RETRY_PAUSE_S):
             raise StreamHaltedError("stopped before the micro-batch could be run again")
 
     def _report(self, results: list[TaskResult]) -> None:
@@ -184,17 +171,16 @@ class MicroBatches:
             if each.number is not None:
                 self._runners[each.number] = each.runner
             if each.writes:
-                self._observer.committed(merge_writes(each.writes))
+                self.observer.committed(merge_writes(each.writes))
             for cause in each.aborted:
-                self._observer.write_aborted(cause)
+                self.observer.write_aborted(cause)
         for each in results:
             if each.status is TaskStatus.HALTED:
                 raise HaltedError(each.cause)
             if each.status is TaskStatus.REPLACED:
-                self._observer.fenced()
+                self.observer.fenced()
                 raise StreamHaltedError(
-                    f"another query of group {self._config.settings.group} was started and has taken over; "
-                    "this one ends"
+                    f"another query of group {self.config.settings.group} was started and has taken over; this one ends"
                 )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
@@ -13,6 +13,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements, measurements, serve_metrics
 from kafka_redelivery.consumers.telemetry.observers import MicroBatch, QueryObserver, QueryState, report_halts
 from kafka_redelivery.pipeline.errors import StreamHaltedError
+from kafka_redelivery.pipeline.spark.kafka_options import offsets_of
 from kafka_redelivery.pipeline.stream.membership import NAME
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.topology.cluster.plan import schedules_in_driver
@@ -21,7 +22,6 @@ from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.protocols import Partition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -30,31 +30,28 @@ ROLE: Final = "stream"
 _REPORT_INTERVAL_S: Final = 1.0
 
 
+@dataclass
 class QueryMonitor:
-    """Reports the progress of a query. The main thread and Spark's listener thread call it."""
+    """Reports the progress of a query. The main thread calls it."""
 
-    def __init__(
-        self, observer: QueryObserver, health: Health, ends: EndOffsets | None, scheduler: Measurements
-    ) -> None:
-        """Report nothing yet.
+    observer: QueryObserver
+    health: Health
+    """The state that probes return."""
 
-        Args:
-            observer: receives micro-batches and the state of the query.
-            health: the state that probes return.
-            ends: end offsets of partitions; ``None`` = lag is not reported.
-            scheduler: the observer of the scheduler in the driver, if there is one.
-        """
-        self.observer = observer
-        self.scheduler = scheduler
-        self.health = health
-        self._ends = ends
-        self._finished: Mapping[Partition, int] = {}
-        """The end offsets of the last micro-batch."""
+    ends: EndOffsets | None
+    """End offsets of partitions; ``None`` = lag is not reported."""
 
-        self._last: int | None = None
-        self._reported_s = 0.0
-        self.gate: PauseGate | None = None
-        """Whether the group is paused, once that is known."""
+    scheduler: Measurements
+    """The observer of the scheduler in the driver, if there is one."""
+
+    gate: PauseGate | None = field(default=None, init=False)
+    """Whether the group is paused, once that is known."""
+
+    _finished: Mapping[Partition, int] = field(default_factory=dict, init=False)
+    """The end offsets of the last micro-batch."""
+
+    _last: int | None = field(default=None, init=False)
+    _reported_s: float = field(default=0.0, init=False)
 
     def started(self, starts: Mapping[Partition, int]) -> None:
         """Report the start offsets of the query, which may begin to count its micro-batches again."""
@@ -64,11 +61,16 @@ class QueryMonitor:
         # Report now: if the first micro-batch hangs, the query must count as without progress.
         self.observer.query_state(QueryState(len(starts), idle=True))
 
-    def on_progress(self, progress: StreamingQueryProgress) -> None:
-        """Report a finished micro-batch. A repeated report of the same micro-batch is ignored."""
-        if self._last is not None and progress.batchId <= self._last:
-            return
-        self._last = progress.batchId
+    def progressed(self, query: StreamingQuery) -> None:
+        """Report the micro-batches that have ended since the last call. Spark keeps the last hundred."""
+        newest = query.lastProgress
+        if newest is not None and (self._last is None or newest.batchId > self._last):
+            before, self._last = self._last, newest.batchId
+            for progress in query.recentProgress:
+                if before is None or before < progress.batchId <= newest.batchId:
+                    self._micro_batch(progress)
+
+    def _micro_batch(self, progress: StreamingQueryProgress) -> None:
         left: Counter[str] = Counter()
         for source in progress.sources:
             ended, known = _offsets(source.endOffset), _offsets(source.latestOffset)
@@ -102,75 +104,35 @@ class QueryMonitor:
 
     def _lag(self, finished: Mapping[Partition, int]) -> Mapping[str, int]:
         """Return the lag by topic. It reaches zero, because Spark counts transaction markers as read."""
-        if self._ends is None:
+        if self.ends is None:
             return {}
-        self._ends.refresh(finished)
+        self.ends.refresh(finished)
         lag: Counter[str] = Counter()
         for partition, offset in finished.items():
-            end = self._ends.end(partition)
+            end = self.ends.end(partition)
             if end is not None:
                 lag[partition.topic] += max(0, end - offset)
         return lag
 
 
 @contextmanager
-def query_monitor(settings: Settings, observer: QueryObserver | None) -> Iterator[QueryMonitor]:
+def query_monitor(settings: Settings) -> Iterator[QueryMonitor]:
     """Create a monitor and, if configured, the endpoint for metrics and probes.
 
-    Args:
-        settings: the configuration.
-        observer: receives the reports instead of the endpoint; ``None`` = the endpoint.
-
     Raises:
-        EndpointError: the port of the endpoint is in use.
+        CannotStartError: the port of the endpoint is in use.
     """
     health = Health(settings.metrics.stalled_after)
     ends = None if settings.metrics.port is None else EndOffsets(settings.kafka)
     name = settings.instance or NAME
     scheduler = measurements(settings, "scheduler", name)
     serving = serve_metrics(settings, ROLE, name, health, scheduler if schedules_in_driver(settings) else None)
-    with serving if observer is None else nullcontext(observer) as chosen, report_halts(chosen):
+    with serving as observer, report_halts(observer):
         try:
-            yield QueryMonitor(chosen, health, ends, scheduler)
+            yield QueryMonitor(observer, health, ends, scheduler)
         except StreamHaltedError as error:
-            chosen.halted(str(error))
+            observer.halted(str(error))
             raise
-
-
-@contextmanager
-def progress_listener(session: SparkSession, query: StreamingQuery, monitor: QueryMonitor) -> Iterator[None]:
-    """Pass Spark's progress events of a query to the monitor while the block runs."""
-    from pyspark.sql.streaming.listener import (  # noqa: PLC0415 - an optional dependency
-        QueryIdleEvent,
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-        StreamingQueryListener,
-    )
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-            """Ignore the event."""
-
-        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            if str(event.progress.runId) == str(query.runId):
-                monitor.on_progress(event.progress)
-
-        def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-            """Ignore the event."""
-
-        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """Ignore the event."""
-
-    listener = Listener()
-    session.streams.addListener(listener)
-    try:
-        yield
-    finally:
-        session.streams.removeListener(listener)
-        # Spark calls listeners asynchronously and may drop the last event.
-        if query.lastProgress is not None:
-            monitor.on_progress(query.lastProgress)
 
 
 def is_idle(query: StreamingQuery) -> bool:
@@ -180,9 +142,7 @@ def is_idle(query: StreamingQuery) -> bool:
 
 def _offsets(text: str | None) -> dict[Partition, int]:
     """Parse offsets in the format of Spark's Kafka source. A repeated micro-batch may have none."""
-    if text is None or text in {"", "None"}:  # PySpark renders Java's null as this text
+    # PySpark renders Java's null as "None", and that of JSON, from which it makes a query's last progress, as "null".
+    if text is None or text in {"", "None", "null"}:
         return {}
-    found: Mapping[str, Mapping[str, int]] = json.loads(text) or {}
-    return {
-        Partition(topic, int(number)): offset for topic, offsets in found.items() for number, offset in offsets.items()
-    }
+    return offsets_of(text)

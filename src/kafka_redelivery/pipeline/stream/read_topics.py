@@ -11,10 +11,6 @@ from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic, TopicWatch
 
 
-class TopicCreatedAgainError(RecordsDeletedError):
-    """A topic was deleted and created again. The query starts again, at the start of the new one."""
-
-
 class ReadTopics:
     """The topics as they were when the query was started.
 
@@ -75,11 +71,11 @@ class ReadTopics:
         """Refuse to read topics at offsets of older ones of their names.
 
         Raises:
-            TopicCreatedAgainError: a topic was created again.
+            RecordsDeletedError: a topic was created again.
             ReaderError: Kafka does not answer.
         """
         if names := self.created_again():
-            raise TopicCreatedAgainError(f"{', '.join(names)} was deleted and created again while the query ran")
+            raise RecordsDeletedError(f"{', '.join(names)} was deleted and created again while the query ran")
 
 
 def topics_of(settings: Settings) -> list[str]:

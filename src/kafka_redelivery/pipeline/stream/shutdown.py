@@ -96,7 +96,7 @@ class Shutdown:
         return self._idle.is_set()
 
     def release_soon(self) -> None:
-        """End the wait of a held micro-batch shortly after: Spark's stop waits for it."""
+        """End the wait of a micro-batch that may not begin shortly after: Spark's stop waits for it."""
         self._release = threading.Timer(_STOP_DELAY_S, self._finished.set)
         self._release.daemon = True
         self._release.start()
@@ -113,12 +113,6 @@ class Shutdown:
         self._requested.set()
         self._cancelled.set()
         self._finished.set()
-
-    def finish_soon(self) -> None:
-        """Call :meth:`finish` shortly after: Spark's stop waits for a micro-batch that waits for :meth:`finish`."""
-        timer = threading.Timer(_STOP_DELAY_S, self.finish)
-        timer.daemon = True
-        timer.start()
 
     def wait_for_micro_batch(self) -> bool:
         """Wait for the running micro-batch, at most for the timeout; return whether it has ended."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
-from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError
@@ -73,7 +72,7 @@ def start_offsets(
         topics: receives which topics these are now.
 
     Raises:
-        StreamRefusedError: a worker left records that wait in place, which a query cannot continue.
+        PipelineRefusedError: a worker left records that wait in place, which a query cannot continue.
         ReaderError: the broker does not answer, or refuses to drop a saved position.
         ControlRecordError: another program has written to the control topic.
         TransportError: the broker refuses the commit.
@@ -122,27 +121,6 @@ def save_positions(settings: Settings, partitions: Iterable[Partition], topics: 
             _log.warning("the last positions are not saved: %s", error)
 
 
-def offsets_json(starts: Mapping[Partition, int]) -> str:
-    """Return offsets in the format of Spark's Kafka source."""
-    topics: dict[str, dict[str, int]] = {}
-    for partition, offset in starts.items():
-        topics.setdefault(partition.topic, {})[str(partition.number)] = offset
-    return json.dumps(topics)
-
-
-def partitions_option(partitions: Iterable[Partition], *, whole: bool) -> dict[str, str]:
-    """Return the option of Spark's Kafka source that names what it reads.
-
-    Args:
-        partitions: what it reads.
-        whole: whether these are all partitions of their topics; it then reads new ones, too.
-    """
-    numbers: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        numbers.setdefault(partition.topic, []).append(partition.number)
-    return {"subscribe": ",".join(numbers)} if whole else {"assign": json.dumps(numbers)}
-
-
 @contextmanager
 def _group_offsets(
     settings: Settings, topics: ReadTopics, timeout_s: float = _READ_S
@@ -160,7 +138,7 @@ def _group_offsets(
 
 def _refuse_waiting(partition: Partition, committed: Checkpoint) -> None:
     if Progress.restore(committed.offset, committed.metadata).waiting:
-        raise StreamRefusedError(
+        raise PipelineRefusedError(
             f"in {partition} records wait in place, left by a worker with "
             "nonBlockingRedelivery: false; let a worker with the same configuration finish them first"
         )

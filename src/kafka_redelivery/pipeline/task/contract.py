@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_redelivery.consumers.telemetry.observers import Committed
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
 
 
 @dataclass(frozen=True, slots=True)

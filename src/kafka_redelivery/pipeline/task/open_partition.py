@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
-from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.errors import ReaderError
 
 if TYPE_CHECKING:
     from kafka_redelivery.consumers.routes import Route
@@ -44,25 +43,21 @@ class OpenPartition:
             named_in_commits: whether commits name the topic.
 
         Raises:
-            MissingOffsetError: a ready topic has no committed offset.
+            ReaderError: a ready topic has no committed offset.
             ProgressError: the metadata of the commit was not written by this project.
         """
         if committed is None and redelivered:
             topic, number = partition
-            raise MissingOffsetError(
+            raise ReaderError(
                 f"{topic}-{number} has no committed offset for this group, so records that wait there could be lost or "
                 "repeated; run `redelivery topology check`, then `redelivery topology apply`"
             )
-        self.committed = committed
-        """What this task knows to be committed."""
-
         self.unanswered: set[int] = set()
         """Offsets of the records that were sent to the handler and have no outcome yet."""
 
-        self._first = first
-        self._mark_of_commits = mark if named_in_commits else ""
-        self.assigned = AssignedPartition(partition, route, redelivered, self._restored(), mark=mark)
-        self.lane = Lane(self.assigned, exclusive=True)
+        progress = Progress(first) if committed is None else Progress.restore(committed.offset, committed.metadata)
+        progress.mark = mark if named_in_commits else ""
+        self.assigned = AssignedPartition(partition, route, redelivered, progress, committed, mark=mark)
 
     def has_room(self, rows: Rows) -> bool:
         """Whether the metadata of a commit has room for what these records and the unanswered ones may end in."""
@@ -89,24 +84,3 @@ class OpenPartition:
             elif first is not None:
                 yield rows[first:index]
                 first = None
-
-    def rewind(self, unwritten: Iterable[int]) -> None:
-        """Restore the progress of the commit, after a write was aborted.
-
-        Args:
-            unwritten: the offsets of records whose outcomes are still to be written.
-        """
-        end = self.assigned.progress.next_offset
-        progress = self.assigned.progress = self._restored()
-        for offset in sorted(self.unanswered.union(unwritten)):
-            if offset >= progress.next_offset:
-                progress.track(offset)
-        progress.reach_end(end)  # what is neither unanswered nor unwritten is finished in the commit
-
-    def _restored(self) -> Progress:
-        committed = self.committed
-        progress = Progress(self._first)
-        if committed is not None:
-            progress = Progress.restore(committed.offset, committed.metadata)
-        progress.mark = self._mark_of_commits
-        return progress

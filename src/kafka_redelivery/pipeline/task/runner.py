@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Final
 
@@ -14,20 +13,33 @@ from kafka_redelivery.consumers.process.garbage_collection import infrequent_gar
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.jitter import draws
-from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
-from kafka_redelivery.pipeline.handler.outcomes import Handling
-from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.write_thread import WriteThread
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
 
 _MAX_PRODUCERS: Final = 16
 """Each producer has its own threads and connections."""
+
+
+class _Driver:
+    """The member of the group with whose membership the tasks of this process commit."""
+
+    metadata: object = None
+
+    def group_metadata(self) -> object:
+        """See :class:`GroupMember`."""
+        return self.metadata
+
+    def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`GroupMember`. A task commits in transactions only."""
+        raise NotImplementedError
 
 
 class Runner:
@@ -48,12 +60,10 @@ class Runner:
         settings = config.settings
         self._settings = settings
         self.routes: dict[str, tuple[Route, bool]] = config.routes()
-        self.handler: Handling = HandlerProcess(config) if config.section.slots == 1 else ConcurrentHandling(config)
+        self.handler = Handling(config)
         self._reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
-        self.write_executor = ThreadPoolExecutor(1, "writer")
-        """Runs one write at a time while the handler works on the next records."""
-
-        self._writers: OrderedDict[int, TransactionalWriter] = OrderedDict()
+        self._member = _Driver()
+        self._writers: OrderedDict[int, tuple[TransactionalWriter, WriteThread]] = OrderedDict()
         naming = settings.naming()
         self.dependencies = BatchDependencies(
             group=settings.group,
@@ -64,42 +74,43 @@ class Runner:
             journal=naming.journal_topic() if settings.journal else None,
             details=settings.failure_details,
             look_up_topics=self._reader.partition_counts,
+            is_listed=frozenset(output.topic for output in settings.outputs).__contains__,
         )
         self._until_closed = ExitStack()
         self._until_closed.enter_context(infrequent_garbage_collection())
 
-    def writer(self, number: int, plan: TaskPlan) -> tuple[TransactionalWriter, bool]:
-        """Return the producer of a task, and whether it is new.
+    def writer(self, number: int, plan: TaskPlan) -> WriteThread:
+        """Return the producer of a task, on a thread of its own.
 
         A new producer has ended the transactions that an older one left open. The cached producer is valid only if no
-        other Python worker has had a task of this number since.
+        other Python worker has had a task of this number since. If one had it without the driver's knowledge, the
+        first write of the cached producer takes the id back.
 
         Args:
             number: the number of the task in its micro-batch.
             plan: the plan of the micro-batch.
-        """
-        cached = self._writers.pop(number, None)
-        if cached is not None and plan.runners.get(number) == self.name:
-            self._writers[number] = cached
-            return cached, False
-        return self.take_over(number, cached), True
-
-    def take_over(self, number: int, cached: TransactionalWriter | None) -> TransactionalWriter:
-        """Return a new producer with the transactional id of a task's number, which fences every other one.
 
         Raises:
             TransportError: the broker does not answer.
         """
+        self._member.metadata = plan.member
+        cached = self._writers.pop(number, None)
         if cached is not None:
-            self._release(cached)
-        self._writers.pop(number, None)
+            writer, thread = cached
+            if plan.runners.get(number) == self.name:
+                writer.reclaims = True
+                self._writers[number] = cached
+                return thread
+            self._release(thread)
         identity = f"{self._settings.group}.spark.{number}"
         config = producer_config(self._settings.kafka, transactional_id=identity)
         topic = self._settings.naming().control_topic()
-        writer = self._writers[number] = TransactionalWriter(config, self._reader, topic=topic)
+        writer = TransactionalWriter(config, self._member, topic=topic)
+        thread = WriteThread(writer)
+        self._writers[number] = writer, thread
         while len(self._writers) > _MAX_PRODUCERS:
-            self._release(self._writers.popitem(last=False)[1])
-        return writer
+            self._release(self._writers.popitem(last=False)[1][1])
+        return thread
 
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """Return the group's commits for partitions; waits while a transaction is being ended.
@@ -112,15 +123,14 @@ class Runner:
     def close(self) -> None:
         """Stop the handler process and close all clients."""
         self.handler.close()
-        self.write_executor.shutdown()
-        for writer in self._writers.values():
-            self._release(writer)
+        for _, thread in self._writers.values():
+            self._release(thread)
         self._reader.close()
         self._until_closed.close()
 
-    def _release(self, writer: TransactionalWriter) -> None:
+    def _release(self, thread: WriteThread) -> None:
         with suppress(TransportError):
-            writer.close()
+            thread.close()
 
 
 _IDLE_S: Final = 600.0

@@ -24,21 +24,26 @@ from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 from kafka_redelivery.pipeline.handler.rows import by_partition
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus
 from kafka_redelivery.pipeline.task.runner import Runner, runner_for
-from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
-from kafka_redelivery.transport.errors import MembershipOutdatedError, TransportError, WriterFencedError
+from kafka_redelivery.pipeline.task.task_run import TaskRun
+from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
+    TransportError,
+    WriteAbortedError,
+    WriterFencedError,
+)
 
 
 def load_task(home: str, plan: bytes) -> object:
     """Return the task with a pickled plan, after the standard library has its place in the search path again.
 
     Args:
-        home: the module of ``Task``, which imports modules that could be hidden before.
+        home: the module of ``SparkTask``, which imports modules that could be hidden before.
         plan: the pickled plan.
     """
     from pyspark import SparkFiles  # noqa: PLC0415 - only Python workers need it
 
     standard_library_first(SparkFiles.getRootDirectory())
-    task: Callable[[object], object] = import_module(home).Task
+    task: Callable[[object], object] = import_module(home).SparkTask
     return task(pickle.loads(plan))  # noqa: S301 - from our own driver
 
 
@@ -57,7 +62,7 @@ RESULT = "summary binary"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SparkTask:
     """The function that Spark applies to the Arrow batches of its task."""
 
     plan: TaskPlan
@@ -97,14 +102,14 @@ def run_task(runner: Runner, plan: TaskPlan, number: int, batches: Iterator[pa.R
                 run.add(parts)
         if run is not None:
             run.finish()
-    except (HaltedError, MembershipOutdatedError, SupersededError, WriterFencedError) as error:
+    except (HaltedError, WriteAbortedError, WriterFencedError) as error:
         status, cause = _status(error), str(error)
     finally:
         if run is not None:
             run.abandon()  # does nothing if the task has finished its writes
     if run is None:
         return TaskResult(None, status, cause, runner.name)
-    return TaskResult(number, status, cause, runner.name, run.writes, run.aborted)
+    return TaskResult(number, status, cause, runner.name, run.report.writes, run.report.aborted)
 
 
 def _status(error: HaltedError | TransportError) -> TaskStatus:

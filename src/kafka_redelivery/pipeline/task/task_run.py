@@ -2,75 +2,60 @@
 
 from __future__ import annotations
 
-import logging
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from threading import Event
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
-from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.telemetry.observers import Committed
-from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
-from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
-from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record, judged
-from kafka_redelivery.pipeline.handler.outcomes import Emitted, Handled
-from kafka_redelivery.pipeline.handler.rows import Row, Rows
+from kafka_redelivery.consumers.telemetry.observers import Committed, HaltLabel
+from kafka_redelivery.consumers.writes.batch import Batch
+from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.engine import Refused, Repeat, Rewind, WriteLimits
+from kafka_redelivery.consumers.writes.outcomes import Outcomes
+from kafka_redelivery.consumers.writes.refusals import failure_of
+from kafka_redelivery.pipeline.handler.items import Emitted, Handled
+from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.pipeline.task.open_partition import OpenPartition
 from kafka_redelivery.pipeline.task.runner import Runner
-from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.decision import FailureKind
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import is_void
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
-from kafka_redelivery.transport.errors import (
-    MembershipOutdatedError,
-    TransportError,
-    WriteAbortedError,
-    WriteRefusedError,
-    WriterFencedError,
-)
-from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, WriteResult
+from kafka_redelivery.transport.errors import MembershipOutdatedError, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _as_record: Final = cast("Callable[[tuple[object, ...]], ProducerRecord]", partial(tuple.__new__, ProducerRecord))
 """``ProducerRecord._make`` without a Python call for each record."""
 
 
-@dataclass(slots=True, eq=False)
-class RowsWorkItem(WorkItem):
-    """A :class:`WorkItem` whose records all have their outcomes."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class RowsOutcomes(Outcomes):
+    """Outcomes of records that Spark has read."""
 
     tables: list[Emitted] = field(default_factory=list)
     """Records that the handler emitted, as Arrow columns."""
 
-    _offsets: list[int] = field(default_factory=list)
-
     def offsets(self) -> list[int]:
         """Return the offsets of all records."""
-        if not self._offsets:
-            messages = cast("Rows | list[Row]", self.messages)
-            self._offsets = messages.offsets() if isinstance(messages, Rows) else [each.offset() for each in messages]
-        return self._offsets
+        messages = cast("Rows | list[Message]", self.messages)
+        return messages.offsets() if isinstance(messages, Rows) else [each.offset() for each in messages]
 
-    def emitted(self, held: Container[int] = ()) -> tuple[list[ProducerRecord], list[int]]:
-        """Return the emitted records, and for each the offset of the record that emitted it.
-
-        ``held`` has no effect: every record of this item is written.
-        """
-        del held
+    def emitted(self) -> tuple[list[ProducerRecord], list[int]]:
+        """Return the emitted records, and for each the offset of the record that emitted it."""
         offsets = self.offsets()
-        records = [record for _, outputs in self.outputs for record in outputs]
-        owners = [offsets[index] for index, outputs in self.outputs for _ in outputs]
+        records: list[ProducerRecord] = []
+        owners: list[int] = []
         for topic, partition, table in self.tables:
             rows, keys, values, headers = (table.column(number) for number in range(4))
             fields = zip(
@@ -81,16 +66,24 @@ class RowsWorkItem(WorkItem):
             owners += map(offsets.__getitem__, rows.to_pylist())
         return records, owners
 
-    def refuse(self, offset: int, failure: Failure) -> None:
-        """Record a failure for one of the records in place of its outcome."""
-        index = self.offsets().index(offset)
-        self.outputs = [entry for entry in self.outputs if entry[0] != index]
+    def cut(self, first: int, end: int) -> Outcomes:
+        """See :class:`Outcomes`."""
+        self.messages = list(self.messages)
+        part = cast("RowsOutcomes", Outcomes.cut(self, first, end))
+        part.tables = []
+        for each in self.tables:
+            rows = each.table.column("row")
+            table = each.table.filter(pc.and_(pc.greater_equal(rows, first), pc.less(rows, end)))
+            shifted = pc.subtract(table.column("row"), pa.scalar(first, pa.int32()))
+            part.tables.append(each._replace(table=table.set_column(0, "row", shifted)))
+        return part
+
+    def withdraw(self, index: int) -> None:
+        """Drop what one of the records has emitted."""
         self.tables = [
             each._replace(table=each.table.filter(pc.not_equal(each.table.column("row"), index)))
             for each in self.tables
         ]  # fmt: skip
-        others = [entry for entry in self.failures if entry[0] != index]
-        self.failures = sorted([*others, (index, failure)], key=lambda entry: entry[0])
 
 
 def _header_lists(headers: pa.Array) -> list[HeaderList | None] | repeat[None]:
@@ -101,8 +94,6 @@ def _header_lists(headers: pa.Array) -> list[HeaderList | None] | repeat[None]:
     ]
 
 
-_log = logging.getLogger(__name__)
-
 _MAX_RECORDS_PER_RUN: Final = 1_000
 """Records sent to the handler's process together. A vectorised handler is given as many as one write may hold."""
 
@@ -111,18 +102,67 @@ _WRITE_AFTER_S: Final = 1.0
 
 _COLLECT_S: Final = 0.2
 
-_PAUSE_AFTER_ABORT_S: Final = 0.2
+_PAUSE_AFTER_REFUSAL_S: Final = 0.2
+"""Pause before a write is repeated that Kafka has refused for a cause outside its records."""
 
 
-class SupersededError(TransportError):
-    """Another task handles these partitions, or did so in the meantime. The micro-batch must be run again."""
+class DecidingRefusals:
+    """Decides again about the records of a task that the broker has refused: the others are not handled again."""
+
+    def handle(self, batch: Batch, error: WriteRefusedError) -> None:
+        """Decide again about the records whose own fault it is.
+
+        Raises:
+            HaltedError: the broker refuses a dead letter, the outcome of one that was sent again, or the journal.
+        """
+        produced_for = batch.produced_for
+        for refused in error.refused:
+            consumed = produced_for[refused.index]
+            if refused.cause.outside:
+                continue
+            if consumed is None:
+                raise HaltedError(f"the broker refuses the journal: {refused.reason}")
+            assigned, offset, role = consumed
+            failure = failure_of(consumed, refused.reason)
+            if failure is None:
+                raise HaltedError(f"the broker refuses the {role} of {assigned.partition}@{offset}: {refused.reason}")
+            for outcomes in batch.outcomes:
+                if outcomes.assigned is assigned and offset in outcomes.offsets():
+                    index = outcomes.offsets().index(offset)
+                    cast("RowsOutcomes", outcomes).withdraw(index)
+                    batch.decide_again(outcomes, index, failure)
 
 
-class _PendingWrite(NamedTuple):
-    batch: Batch
-    points: Mapping[Partition, Checkpoint]
-    items: list[RowsWorkItem]
-    write: Future[WriteResult]
+@dataclass(slots=True)
+class TaskReport:
+    """The writes of a task."""
+
+    writes: list[Committed] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+    """The cause of each aborted write."""
+
+    def committed(self, details: Committed) -> None:
+        """See :class:`OutcomeObserver`."""
+        self.writes.append(details)
+
+    def write_aborted(self, cause: str) -> None:
+        """See :class:`ProcessObserver`."""
+        self.aborted.append(cause)
+
+    def writes_failing(self, seconds: float) -> None:
+        """Not reported: a task gives up soon."""
+
+    def fenced(self) -> None:
+        """Not reported: a task that takes its id back goes on, and the driver reports its end otherwise."""
+
+    def halted(self, cause: str) -> None:
+        """Not reported: the driver does that when the task has ended."""
+
+    def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
+        """Not reported: no partition of a task halts alone."""
+
+    def paused(self, partitions: Mapping[str, int], applied: int) -> None:
+        """Not reported: the driver gives a task no paused partition."""
 
 
 class TaskRun:
@@ -139,51 +179,46 @@ class TaskRun:
         Raises:
             TransportError: the broker does not answer.
         """
-        self.writes: list[Committed] = []
-        """Reports of the committed writes."""
-
-        self.aborted: list[str] = []
-        """The cause of each aborted write."""
-
+        self.report = TaskReport()
         self._runner = runner
         self._handler = runner.handler
         self._plan = plan
-        self._number = number
-        self._listed = frozenset(output.topic for output in plan.config.settings.outputs)
-        self._limit = plan.config.settings.limits.batch_records
-        self._max_bytes = plan.config.settings.limits.buffer_bytes // 2  # a second batch may be in the write under way
-        self._run = self._limit if plan.config.section.vectorized else min(_MAX_RECORDS_PER_RUN, self._limit)
-        self._writer, self._owns_id = runner.writer(number, plan)
+        settings = plan.config.settings
+        limits = settings.limits
+        self._vectorized = {topic for topic, handler in settings.handlers.items() if handler.vectorized}
+        self._run = limits.batch_records
+        self._writer = runner.writer(number, plan)
+        self._committer = Committer(
+            runner.dependencies,
+            self._writer,
+            self,
+            self.report,
+            # A second batch may be in the write in progress.
+            WriteLimits(limits.batch_records, limits.buffer_bytes // 2),
+            refusals=DecidingRefusals(),
+        )
         self._partitions: dict[Partition, OpenPartition] = {}
-        self._batch = Batch(runner.dependencies)
-        self._items: list[RowsWorkItem] = []
-        """Items in the batch, from which an aborted batch is built again."""
-
-        self._pending: _PendingWrite | None = None
-        """The write that is made while further records are handled."""
-
-        self._refused: list[tuple[ProducedFor | None, str]] = []
-        """Consumed records for which the broker refused a produced one, and the broker's reason."""
-
-        self._abort_deadline = AbortDeadline()
         self._batch_since_s = monotonic_s()
 
     def add(self, parts: Sequence[Rows]) -> None:
         """Handle records, and write their outcomes whenever a batch is full or one second old.
 
         Raises:
-            MissingOffsetError: a ready topic has no committed offset.
+            ReaderError: a ready topic has no committed offset.
             ProgressError: the metadata of a committed offset was not written by this project.
             HaltedError, TransportError: as in :meth:`finish`.
         """
         self._open(parts)
         for rows in parts:
             opened = self._partitions[rows.partition]
-            for first in range(0, len(rows), self._run):
-                part = rows[first : first + self._run]
+            run = self._run
+            if opened.assigned.route.source not in self._vectorized:
+                run = min(_MAX_RECORDS_PER_RUN, run)
+            for first in range(0, len(rows), run):
+                part = rows[first : first + run]
                 self._collect_until(lambda: not self._handler.full and opened.has_room(part))  # noqa: B023 - called here
-                for run in list(opened.unfinished(part)):
-                    self._take(self._handler.handle(run))
+                for left in list(opened.unfinished(part)):
+                    self._take(self._handler.handle(left))
 
     def finish(self) -> None:
         """Write the remaining outcomes and wait for the end of the write.
@@ -191,20 +226,21 @@ class TaskRun:
         Raises:
             HaltedError: a decision halts the query, the broker refuses a dead letter or the journal, or writes are
                 aborted again and again.
-            SupersededError: another task handles these partitions.
+            WriteAbortedError: another task handles these partitions.
             MembershipOutdatedError, WriterFencedError: the driver's membership in the group is outdated, or lost.
         """
         self._collect_until(lambda: not any(each.unanswered for each in self._partitions.values()))
-        if self._batch.size:
+        while self._committer.batch.size:
             self._begin()
-        self._finish_pending()
+        self._await_write()
         self._runner.dependencies.log.report_left_out(ending=True)
 
     def abandon(self) -> None:
-        """Wait for the write under way and ignore its result. The next task reads the committed offsets."""
+        """Wait for the write in progress and ignore its result. The next task reads the committed offsets."""
         self._handler.abandon()
-        if self._pending is not None:
-            wait([self._pending.write])
+        if self._writer.busy:
+            with suppress(Exception):
+                self._writer.result(None)
 
     def _open(self, parts: Sequence[Rows]) -> None:
         """Read the committed offsets of the partitions that the task has had no records of."""
@@ -212,60 +248,43 @@ class TaskRun:
         for rows in parts:
             if rows.partition not in self._partitions:
                 firsts.setdefault(rows.partition, rows[0].offset())
-        if not firsts:
-            return
-        committed = self._committed(firsts)
-        for partition, first in firsts.items():
+        for partition, committed in self.committed(firsts).items() if firsts else ():
             route, redelivered = self._runner.routes[partition.topic]
             self._partitions[partition] = OpenPartition(
                 partition,
                 route,
-                first,
-                committed[partition],
+                firsts[partition],
+                committed,
                 redelivered=redelivered,
                 mark=self._plan.marks.get(partition.topic, ""),
                 named_in_commits=self._plan.named_in_commits,
             )
 
-    def _committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
-        """Return the committed offsets, but for those that were committed in older topics of these names."""
-        marks = self._plan.marks
-        return {
-            partition: None if found is None or is_void(found.metadata, marks.get(partition.topic, "")) else found
-            for partition, found in self._runner.committed(partitions).items()
-        }
-
     def _collect_until(self, enough: Callable[[], bool]) -> None:
         """Take outcomes, and write them in time, until there are enough."""
         while not enough():
             self._take(self._handler.collect(_COLLECT_S))
-            if self._batch.size and self._is_full():
+            if self._committer.batch.size and self._is_full():
                 self._begin()
 
     def _take(self, results: Iterator[Handled]) -> None:
         for handled in results:
-            item = self._item_of(handled)
-            if not self._items:
+            if not self._committer.batch.size:
                 self._batch_since_s = monotonic_s()
-            self._items.append(item)
-            self._batch.add(item)
-            if self._is_full() or self._batch.halts:
+            self._committer.batch.add_outcomes(self._outcomes_of(handled), handled.outcomes.failures)
+            if self._is_full() or self._committer.batch.halts:
                 self._begin()
             if handled.outcomes.critical:
-                self._finish_pending()
+                self._await_write()
 
     def _is_full(self) -> bool:
-        batch = self._batch
-        return (
-            batch.size >= self._limit
-            or batch.bytes >= self._max_bytes
-            or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
-        )
+        return self._committer.full or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
 
-    def _item_of(self, handled: Handled) -> RowsWorkItem:
-        opened, rows, outcomes = self._partitions[handled.partition], handled.records, handled.outcomes
+    def _outcomes_of(self, handled: Handled) -> RowsOutcomes:
+        rows, outcomes = handled
+        opened = self._partitions[rows.partition]
         lineages = list(outcomes.lineages)
-        if outcomes.failures and isinstance(rows, Rows):
+        if outcomes.failures:
             rows.prepare([index for index, _ in outcomes.failures])
         for index, failure in outcomes.failures:
             if failure.kind is FailureKind.BAD_HEADERS:
@@ -273,147 +292,49 @@ class TaskRun:
                     headers_of(rows[index])  # removes the headers, which cannot be read
             if opened.assigned.redelivered and index >= len(lineages):
                 lineages.append(lineage_of(opened.assigned, rows[index]))  # its process died before it returned it
-        item = RowsWorkItem(
-            opened.lane,
-            cast("list[Message]", rows),
-            outcomes.number,
-            list(outcomes.failures),
-            [],
-            lineages,
-            list(outcomes.lateness),
-            list(outcomes.seconds),
-            handled.bytes,
+        found = RowsOutcomes(
+            assigned=opened.assigned,
+            messages=cast("list[Message]", rows),
+            size=rows.bytes,
+            redelivered=opened.assigned.redelivered,
+            lineages=lineages,
+            lateness=outcomes.lateness,
+            seconds=outcomes.seconds,
             tables=list(outcomes.emitted),
         )
-        opened.unanswered.difference_update(item.offsets())
-        return item
+        opened.unanswered.difference_update(found.offsets())
+        return found
 
     def _begin(self) -> None:
         """Wait for the end of the last write, then begin to write the batch while further records are handled."""
-        self._finish_pending()
-        if not self._batch.size:
-            return
-        batch, self._batch = self._batch, Batch(self._runner.dependencies)
-        items, self._items = self._items, []
-        points = batch.checkpoints()
-        batch.add_journal_records()
-        write = self._runner.write_executor.submit(
-            self._writer.write, batch.produced, points, group_metadata=self._plan.member
-        )
-        self._pending = _PendingWrite(batch, points, items, write)
+        self._await_write()
+        if self._committer.batch.size:
+            self._committer.begin(())
 
-    def _finish_pending(self) -> None:
-        """Wait for the write under way. If it is aborted, write all collected outcomes before this returns."""
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return
-        if self._is_committed(pending.batch, pending.points, pending.write.result):
-            return
-        self._items = pending.items + self._items
-        if self._committed_after_all(pending.points, pending.items):
-            self._note_commit(pending.batch, pending.points, 0.0)
-        elif self._batch.size:
-            self._write()
+    def _await_write(self) -> None:
+        """Wait for the end of the write in progress. If it is aborted, write all outcomes before this returns."""
+        aborted = False
+        while self._committer.writing:
+            match end := self._committer.end(None):
+                case Repeat(error) | Rewind(error) if isinstance(error, MembershipOutdatedError):
+                    raise error
+                case Rewind(error):
+                    raise WriteAbortedError(f"another task has moved a committed offset of these partitions: {error}")
+                case Repeat():
+                    Event().wait(self._committer.pause_left_s)
+                case Refused(refusal) if refusal.outside:
+                    Event().wait(_PAUSE_AFTER_REFUSAL_S)
+            aborted = aborted or isinstance(end, Repeat | Refused)
+            if aborted and self._committer.batch.size:  # what is written again may need several writes
+                self._committer.begin(())
 
-    def _write(self) -> None:
-        """Write the batch in this thread, again and again until it is committed."""
-        while True:
-            batch, items = self._batch, self._items
-            points = batch.checkpoints()
-            batch.add_journal_records()
-            write = partial(self._writer.write, batch.produced, points, group_metadata=self._plan.member)
-            self._items = []
-            if self._is_committed(batch, points, write):
-                self._batch = Batch(self._runner.dependencies)
-                return
-            self._items = items
-            if self._committed_after_all(points, items):
-                self._items, self._batch = [], Batch(self._runner.dependencies)
-                self._note_commit(batch, points, 0.0)
-                return
+    def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """Return the committed offsets, but for those that were committed in older topics of these names."""
+        marks = self._plan.marks
+        return {
+            partition: None if found is None or is_void(found.metadata, marks.get(partition.topic, "")) else found
+            for partition, found in self._runner.committed(partitions).items()
+        }
 
-    def _is_committed(
-        self, batch: Batch, points: Mapping[Partition, Checkpoint], write: Callable[[], WriteResult]
-    ) -> bool:
-        """Wait for a write and return whether it was committed. If not, keep refusals and replace a fenced writer."""
-        try:
-            written = write()
-        except WriteRefusedError as refusal:
-            error = judged(refusal, batch, self._listed.__contains__)
-            produced_for = batch.produced_for
-            self._refused += [
-                (produced_for[refused.index], refused.reason) for refused in error.refused if not refused.cause.outside
-            ]
-            self._report_abort(str(error))
-            if error.outside:
-                Event().wait(_PAUSE_AFTER_ABORT_S)
-            return False
-        except MembershipOutdatedError:
-            raise
-        except WriteAbortedError as error:
-            self._report_abort(str(error))
-            Event().wait(_PAUSE_AFTER_ABORT_S)
-            return False
-        except WriterFencedError as error:
-            if error.as_member or self._owns_id:
-                raise
-            self._writer, self._owns_id = self._runner.take_over(self._number, self._writer), True
-            return False
-        self._note_commit(batch, points, written.seconds)
-        return True
-
-    def _committed_after_all(self, points: Mapping[Partition, Checkpoint], items: Sequence[RowsWorkItem]) -> bool:
-        """Read the committed offsets again and rebuild the batch, unless the write turns out to be committed.
-
-        Args:
-            points: the offsets that the write would have committed.
-            items: the items in the write; they are dropped if it was committed.
-
-        Raises:
-            SupersededError: another task has committed an offset.
-        """
-        refused, self._refused = self._refused, []
-        for produced_for, reason in refused:
-            (partition, offset), failure = failure_of_refused_record(produced_for, reason)
-            self._replace_outcome(partition, offset, failure)
-        committed = self._committed(points)
-        if committed == points:
-            self._items = self._items[len(items) :]
-            return True
-        for partition, found in committed.items():
-            before = self._partitions[partition].committed
-            if found != before:
-                raise SupersededError(
-                    f"another task moved the committed offset of {partition} from {before} to {found}"
-                )
-        self._rebuild()
-        return False
-
-    def _rebuild(self) -> None:
-        """Build the batch again from its items, at the committed offsets."""
-        unwritten: defaultdict[Partition, list[int]] = defaultdict(list)
-        for item in self._items:
-            unwritten[item.lane.assigned.partition] += item.offsets()
-        for partition, offsets in unwritten.items():
-            self._partitions[partition].rewind(offsets)
-        self._batch = Batch(self._runner.dependencies)
-        for item in self._items:
-            self._batch.add(item)
-
-    def _note_commit(self, batch: Batch, points: Mapping[Partition, Checkpoint], seconds: float) -> None:
-        self._abort_deadline.succeeded()
-        self._owns_id = True  # a process that fences the writer from now on has taken the task
-        for partition, point in points.items():
-            self._partitions[partition].committed = point
-        self.writes.append(batch.report(seconds))
-        batch.raise_if_halted()
-
-    def _report_abort(self, cause: str) -> None:
-        self.aborted.append(cause)
-        self._abort_deadline.aborted(cause)
-        _log.warning("write of task %d aborted, rewinding to the committed offsets: %s", self._number, cause)
-
-    def _replace_outcome(self, partition: Partition, offset: int, failure: Failure) -> None:
-        for item in self._items:
-            if item.lane.assigned.partition == partition and offset in item.offsets():
-                item.refuse(offset, failure)
+    def forbid(self, topics: Iterable[str]) -> None:
+        """Do nothing: the write is repeated, and the task gives up after a time."""

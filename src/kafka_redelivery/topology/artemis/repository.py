@@ -1,17 +1,152 @@
-"""Address settings by match, and the settings that apply to an address."""
+"""Address settings by match, and the settings that apply to an address.
+
+In a match ``*`` stands for one word, ``#`` for any number of words at the end. :func:`compare` orders matches with
+wildcards, from the most to the least specific.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from itertools import pairwise
 from typing import Any
 
 from kafka_redelivery.topology.artemis.address_settings import AddressSettings, merged
-from kafka_redelivery.topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches
-from kafka_redelivery.topology.artemis.ranking import compare, hash_order
 from kafka_redelivery.topology.errors import MatchError
+from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, UntrustedPattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wildcards:
+    """The characters that ``wildcard-addresses`` sets."""
+
+    delimiter: str = "."
+    any_words: str = "#"
+    single_word: str = "*"
+
+    def used_in(self, match: str) -> bool:
+        """Whether a match contains a wildcard."""
+        return self.any_words in match or self.single_word in match
+
+
+DEFAULT_WILDCARDS = Wildcards()
+
+_BRACE = re.compile(r"(?<!\\)\{(?!\d+(,\d*)?\})")
+"""A brace that is no repetition: Java refuses it, Python takes it as a character."""
+
+
+def verify(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> None:
+    """Check a match.
+
+    Raises:
+        MatchError: the any-words character is not at the end.
+    """
+    if wildcards.any_words in match[:-1]:
+        raise MatchError(match, f"may contain {wildcards.any_words} only at its end")
+
+
+def matches(match: str, address: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> bool:
+    """Whether an address matches.
+
+    Raises:
+        MatchError: the match cannot be used, or matching takes too long.
+    """
+    return compiled(match, wildcards).matches(address)
+
+
+@lru_cache(maxsize=4096)
+def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> UntrustedPattern:
+    """Return the regular expression that the broker makes of a match.
+
+    Like the broker, it escapes only dots and dollar signs. Any other special character keeps its meaning in a regular
+    expression, so ``a+b.#`` also matches ``aab.c``.
+
+    Raises:
+        MatchError: the result is not a regular expression, or :func:`verify` refuses the match.
+
+    Source: ``Match.createPattern``.
+    """
+    if len(match) > MAX_PATTERN_CHARACTERS:
+        raise MatchError(f"{match[:60]}...", "is too long")
+    verify(match, wildcards)
+    delimiter = re.escape(wildcards.delimiter)
+    if match == wildcards.any_words:
+        text = ".*"
+    else:
+        # a.# also matches a: the delimiter belongs to the words that follow it.
+        text = match.replace(wildcards.delimiter + wildcards.any_words, wildcards.any_words)
+        text = text.replace(".", "\\.").replace("$", "\\$")
+        text = text.replace(wildcards.single_word, f"[^{delimiter}]+")
+        text = text.replace(wildcards.any_words, f"(?:{delimiter}.+)?")
+    if _BRACE.search(text):
+        raise MatchError(match, "is not a pattern: { starts a repetition")
+    try:
+        return UntrustedPattern(text, match)
+    except re.error as error:
+        raise MatchError(match, f"is not a pattern: {error}") from None
+
+
+_MIN_BUCKETS = 16
+_LOAD_FACTOR = 0.75
+
+
+def compare(one: str, other: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> int:
+    """Return the sign of the broker's comparison: negative if ``one`` is more specific, 0 for a tie.
+
+    A match without the any-words wildcard is more specific than one with it. Of two with it, the one with more
+    characters is more specific. Of two with single-word wildcards only, the first word that is a wildcard in just one
+    of them decides. If there is none, ``one`` is more specific if it has more words; otherwise, the match with fewer
+    characters is.
+
+    Source: ``HierarchicalObjectRepository.MatchComparator``.
+    """
+    any_words, single_word = wildcards.any_words, wildcards.single_word
+    if (any_words in one) != (any_words in other):
+        return 1 if any_words in one else -1
+    if any_words in one:
+        return _sign(len(other) - len(one))
+    if (single_word in one) != (single_word in other):
+        return 1 if single_word in one else -1
+    if single_word in one:
+        mine, theirs = _words(one, wildcards), _words(other, wildcards)
+        for index, word in enumerate(mine):
+            if index >= len(theirs):
+                return -1
+            if (word == single_word) != (theirs[index] == single_word):
+                return 1 if word == single_word else -1
+    return _sign(len(one) - len(other))
+
+
+def hash_order(names: Iterable[str]) -> list[str]:
+    """Sort names in the iteration order of Java's ``HashMap``, which decides among ties."""
+    listed = list(names)
+    buckets = _MIN_BUCKETS
+    while len(listed) > buckets * _LOAD_FACTOR:
+        buckets *= 2
+    return sorted(listed, key=lambda name: _spread_hash(name) % buckets)
+
+
+def _spread_hash(name: str) -> int:
+    code = 0
+    units = name.encode("utf-16-be", errors="surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code ^ (code >> 16)
+
+
+def _words(match: str, wildcards: Wildcards) -> Sequence[str]:
+    """Split a match like Java, which drops empty words at the end."""
+    words = match.split(wildcards.delimiter)
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
 
 Layer = dict[str, Any]
 """The values of one address setting, by their names in ``broker.xml``."""

@@ -74,7 +74,7 @@ class DuplicateAudit:
         for producer in list(filter(matches, self._windows)):
             del self._windows[producer]
 
-    def forget(self, producer: str, number: int) -> None:
+    def withdraw(self, producer: str, number: int) -> None:
         """Forget a message again, because its dead letter could not be written."""
         window = self._windows.get(producer)
         if window is not None:

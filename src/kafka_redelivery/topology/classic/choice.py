@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination, Kind
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination, DestinationKind
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class DestinationMap:
     """Patterns by their index in a list; a composite is stored under each of its parts."""
 
     def __init__(self, patterns: Iterable[Destination]) -> None:
-        self._roots = {kind: _Node() for kind in Kind}
+        self._roots = {kind: _Node() for kind in DestinationKind}
         for index, pattern in enumerate(patterns):
             self._add(pattern, index)
 

@@ -10,7 +10,7 @@ A failed message passes through these layers, in this order:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_redelivery.topology.classic.choice import NO_CHOICE, Choice, choose
 from kafka_redelivery.topology.classic.destination import Destination
@@ -119,64 +119,39 @@ def broker_for(configuration: ClassicConfiguration, destination: Destination) ->
     Raises:
         MatchError: a pattern of ``dropOnly`` is not a regular expression.
     """
-    found = _Found()
+    layer = BrokerLayer()
     for plugin in reversed(configuration.plugins):
         if isinstance(plugin, DiscardingPlugin):
-            found.discard(plugin.drops(destination), plugin.report_interval)
-        else:
-            _apply_redelivery(plugin, destination, found)
-    return BrokerLayer(
-        entry=found.entry,
-        policy=found.policy,
-        choice=found.choice,
-        matched=found.matched,
-        present=found.present,
-        effective=found.effective,
-        dropped_by=found.poison,
-        expired_dropped_by=found.expired,
-        poison_report_interval=found.poison_interval,
-        expired_report_interval=found.expired_interval,
+            layer = _discarded(layer, plugin.drops(destination), plugin.report_interval)
+        elif not layer.present:  # of several redelivery plugins, only the outermost one redelivers
+            layer = _redelivered(layer, plugin, destination)
+    return layer
+
+
+def _discarded(layer: BrokerLayer, reason: str | None, interval: int) -> BrokerLayer:
+    """Apply a discarding plugin; it only drops messages that no plugin before it has dropped."""
+    if reason is not None and layer.expired_dropped_by is None:
+        layer = replace(layer, expired_dropped_by=reason, expired_report_interval=interval)
+    if reason is not None and layer.dropped_by is None:
+        layer = replace(layer, dropped_by=reason, poison_report_interval=interval)
+    return layer
+
+
+def _redelivered(layer: BrokerLayer, plugin: RedeliveryPlugin, destination: Destination) -> BrokerLayer:
+    choice = plugin.choice(destination)
+    policy = plugin.policy(choice)
+    default = None if policy is None else DEFAULT_ENTRY
+    layer = replace(
+        layer,
+        present=True,
+        entry=default if choice.winner is None else str(plugin.entries[choice.winner][0]),
+        policy=policy,
+        choice=choice,
+        matched=tuple(plugin.entries[index][0] for index in choice.ranked),
     )
-
-
-@dataclass(slots=True)
-class _Found:
-    """The result so far, on the way from the outermost plugin inwards."""
-
-    entry: str | None = None
-    policy: RedeliveryPolicy | None = None
-    choice: Choice = NO_CHOICE
-    matched: tuple[Destination, ...] = ()
-    present: bool = False
-    effective: bool = False
-    poison: str | None = None
-    expired: str | None = None
-    poison_interval: int = 0
-    expired_interval: int = 0
-
-    def discard(self, reason: str | None, interval: int) -> None:
-        """Apply a discarding plugin; it only drops messages that no plugin before it has dropped."""
-        if self.expired is None and reason is not None:
-            self.expired, self.expired_interval = reason, interval
-        if self.poison is None and reason is not None:
-            self.poison, self.poison_interval = reason, interval
-
-
-def _apply_redelivery(plugin: RedeliveryPlugin, destination: Destination, found: _Found) -> None:
-    if found.present:
-        return  # of several redelivery plugins, only the outermost one redelivers
-    found.present = True
-    found.choice = plugin.choice(destination)
-    found.matched = tuple(plugin.entries[index][0] for index in found.choice.ranked)
-    found.policy = plugin.policy(found.choice)
-    if found.choice.winner is not None:
-        found.entry = str(plugin.entries[found.choice.winner][0])
-    elif found.policy is not None:
-        found.entry = DEFAULT_ENTRY
-    if found.poison is not None:
-        return  # a discarding plugin listed after this one has dropped the message already
-    found.effective = found.policy is not None
-    if found.policy is None and not plugin.fallback_to_dead_letter:
-        found.poison = "fallbackToDeadLetter"
-    elif found.policy is not None and not plugin.send_to_dlq_if_max_retries_exceeded:
-        found.poison = "sendToDlqIfMaxRetriesExceeded"
+    if layer.dropped_by is not None:
+        return layer  # a discarding plugin listed after this one has dropped the message already
+    if policy is None:
+        return replace(layer, dropped_by=None if plugin.fallback_to_dead_letter else "fallbackToDeadLetter")
+    kept = plugin.send_to_dlq_if_max_retries_exceeded
+    return replace(layer, effective=True, dropped_by=None if kept else "sendToDlqIfMaxRetriesExceeded")

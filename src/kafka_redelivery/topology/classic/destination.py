@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_redelivery.topology.errors import DestinationError
-from kafka_redelivery.topology.java.text import decoded_query
+from kafka_redelivery.topology.java.numbers import decoded_query
 
 SEPARATOR = "."
 COMPOSITE = ","
@@ -24,7 +24,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 """The characters that Java's ``trim`` removes."""
 
 
-class Kind(StrEnum):
+class DestinationKind(StrEnum):
     """The kind of a destination on the broker. On Kafka, all of them are topics."""
 
     QUEUE = "queue"
@@ -35,12 +35,12 @@ class Kind(StrEnum):
     @property
     def is_queue(self) -> bool:
         """Whether it is a queue, temporary or not."""
-        return self in {Kind.QUEUE, Kind.TEMP_QUEUE}
+        return self in {DestinationKind.QUEUE, DestinationKind.TEMP_QUEUE}
 
     @property
     def is_temporary(self) -> bool:
         """Whether it exists only as long as its connection."""
-        return self in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}
+        return self in {DestinationKind.TEMP_QUEUE, DestinationKind.TEMP_TOPIC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Destination:
     ``?``.
     """
 
-    kind: Kind
+    kind: DestinationKind
     name: str
     parts: tuple[Destination, ...] = ()
     options: Mapping[str, str | None] = field(default_factory=dict, compare=False)
@@ -82,10 +82,10 @@ def parse_destination(text: str) -> Destination:
     Raises:
         DestinationError: the name is empty.
     """
-    for kind in Kind:
+    for kind in DestinationKind:
         if text.startswith(f"{kind}:"):
             return named(kind, text[len(kind) + 1 :])
-    return named(Kind.QUEUE, text)
+    return named(DestinationKind.QUEUE, text)
 
 
 def without_kind(text: str) -> str:
@@ -95,10 +95,10 @@ def without_kind(text: str) -> str:
 
 def with_kind(text: str) -> str:
     """Return a written destination with its kind."""
-    return text if any(text.startswith(f"{kind}:") for kind in Kind) else f"{Kind.QUEUE}:{text}"
+    return text if any(text.startswith(f"{kind}:") for kind in DestinationKind) else f"{DestinationKind.QUEUE}:{text}"
 
 
-def named(kind: Kind, text: str) -> Destination:
+def named(kind: DestinationKind, text: str) -> Destination:
     """Parse the name of a destination, which may be a composite and have options.
 
     Raises:
@@ -118,9 +118,9 @@ def named(kind: Kind, text: str) -> Destination:
     return Destination(kind, name, parts, decoded_query(options) if question else {})
 
 
-def _part(default: Kind, text: str) -> Destination:
+def _part(default: DestinationKind, text: str) -> Destination:
     """Parse one part of a composite; ``topic://X`` selects another kind."""
-    for kind in Kind:
+    for kind in DestinationKind:
         if text.startswith(f"{kind}://"):
             return named(kind, text[len(kind) + 3 :])
     return named(default, text)

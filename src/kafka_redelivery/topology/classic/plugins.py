@@ -13,8 +13,7 @@ from kafka_redelivery.topology.classic.choice import Choice, choose
 from kafka_redelivery.topology.classic.destination import Destination
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.errors import MatchError
-from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS, UntrustedPattern
-from kafka_redelivery.topology.java.regex import java_pattern
+from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, UntrustedPattern, java_pattern
 
 SHORTEST_BROKER_DELAY_MS = 1000
 """The shortest delay of a redelivery plugin in ms; the broker does not start with a shorter one."""

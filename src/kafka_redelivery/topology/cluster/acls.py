@@ -1,15 +1,17 @@
-"""The least rights that each role needs in a cluster that denies what no ACL allows."""
+"""The least rights that each role needs in a cluster that denies what no ACL allows, and which of them a user lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
-from kafka_redelivery.topology.cluster.plan import scheduler_group, schedules_in_driver
+from kafka_redelivery.topology.cluster.plan import retried_sources, scheduler_group, schedules_in_driver
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
+from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import tier_set
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -48,7 +50,7 @@ class AclRole(StrEnum):
     """``redelivery dlq purge``, which deletes dead letters."""
 
     OPERATOR = "operator"
-    """``redelivery status``, ``find``, ``pause`` and ``resume``."""
+    """``redelivery status``, ``find``, ``pause``, ``resume`` and ``outage``."""
 
     CONSOLE = "console"
     """``redelivery console``, without purging."""
@@ -56,7 +58,34 @@ class AclRole(StrEnum):
 
 def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
     """Return the rights that a user needs for all these roles; none of them includes another."""
-    needed = {right for role in roles for right in _NEEDED[role](settings)}
+    return _least(right for role in roles for right in _NEEDED[role](settings))
+
+
+def other_system_rights(letters: str, naming: Naming, origins: Iterable[str]) -> tuple[Right, ...]:
+    """Return the rights that `redelivery dlq --bootstrap` needs, without `purge`; none of them includes another.
+
+    Args:
+        letters: the dead-letter topic of the other system.
+        naming: names the topics of its jobs.
+        origins: the topics that letters are sent to. Records that letters only name are read there, too.
+    """
+    own = _topics([naming.jobs_topic(), naming.actions_topic()])
+    parking = _topics([naming.parking_topic()])
+    return _least(
+        (
+            *_on(_topics([letters]), Operation.READ, Operation.DESCRIBE_CONFIGS),
+            *_on(own, Operation.READ, Operation.WRITE, Operation.CREATE),
+            *_on(parking, Operation.WRITE, Operation.CREATE),
+            *_on(_topics(origins), Operation.READ, Operation.WRITE),
+            *_on(_groups(letters), Operation.DESCRIBE),
+            *_on([_id(f"{letters}.dlq.", PatternType.PREFIXED)], Operation.WRITE),
+        )
+    )
+
+
+def _least(rights: Iterable[Right]) -> tuple[Right, ...]:
+    """Return rights in the order in which they are printed, without those that another one includes."""
+    needed = set(rights)
     least = (right for right in needed if not any(other != right and other.includes(right) for other in needed))
     types, patterns, operations = list(ResourceType), list(PatternType), list(Operation)
     return tuple(
@@ -74,16 +103,15 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
 
 def configured_topics(settings: Settings) -> tuple[Resource, ...]:
     """Return every topic that the configuration names, outputs and internal topics included."""
-    named = (*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings))
-    letters = (*_mixed(settings), *_dead_letters(settings), *redrive_topics(settings), *_journal(settings))
-    return (*named, *letters, _control(settings))
+    named = (*_sources(settings), *_outputs(settings), *_ready_topics(settings), *_tiers(settings), *_mixed(settings))
+    return (*named, *_dead_letters(settings), *redrive_topics(settings), *_journal(settings), *_control(settings))
 
 
 def redrive_topics(settings: Settings) -> tuple[Resource, ...]:
     """Return the topics of `redelivery dlq`. Workers and schedulers also start without them."""
     naming = settings.naming()
     names = (naming.jobs_topic(), naming.actions_topic(), naming.parking_topic())
-    return tuple(map(_topic, names)) if _dead_letters(settings) else ()
+    return tuple(_topics(names)) if _dead_letters(settings) else ()
 
 
 def _worker(settings: Settings) -> Iterator[Right]:
@@ -93,9 +121,7 @@ def _worker(settings: Settings) -> Iterator[Right]:
 
 def _spark(settings: Settings) -> Iterator[Right]:
     yield from _handling(settings)
-    yield Right(
-        Resource(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, f"{settings.group}.spark"), Operation.WRITE
-    )
+    yield from _on([_id(f"{settings.group}.spark")], Operation.WRITE)
     yield from _transactions(settings, "spark")
     if schedules_in_driver(settings):
         yield from _scheduler(settings)
@@ -103,154 +129,115 @@ def _spark(settings: Settings) -> Iterator[Right]:
 
 def _handling(settings: Settings) -> Iterator[Right]:
     """Yield what calling handlers and writing their outcomes needs. At start all topics are described."""
-    naming = settings.naming()
-    blocking = settings.handler is not None and not settings.handler.non_blocking_redelivery
-    retry = Operation.DESCRIBE if blocking else Operation.WRITE
-    for source in _sources(settings):
-        yield from _on(_topic(source), Operation.READ, Operation.DESCRIBE_CONFIGS)
-        ready = _topic(naming.ready_topic(source))
-        yield from _on(ready, Operation.READ, retry, Operation.DESCRIBE_CONFIGS)
-    if _has_tiers(settings):
-        for waiting in _waiting(settings):
-            yield from _on(waiting, retry, Operation.DESCRIBE_CONFIGS)
-        yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
-    for topic in (*_dead_letters(settings), *_outputs(settings), *_journal(settings), *_actions(settings)):
-        yield from _on(topic, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+    retry = Operation.WRITE if retried_sources(settings) else Operation.DESCRIBE
+    tiers = tier_set(settings.entries().values())
+    yield from _on(_sources(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_ready_topics(settings), Operation.READ, retry, Operation.DESCRIBE_CONFIGS)
+    if tiers.mixed or tiers.delays_ms:
+        yield from _on(_waiting(settings), retry, Operation.DESCRIBE_CONFIGS)
+        yield from _on(_groups(scheduler_group(settings.group)), Operation.DESCRIBE)
+    written = (*_dead_letters(settings), *_outputs(settings), *_journal(settings), *_actions(settings))
+    yield from _on(written, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-    yield Right(_group(settings.group), Operation.READ)
+    yield from _on(_groups(settings.group), Operation.READ)
 
 
 def _scheduler(settings: Settings) -> Iterator[Right]:
     """Yield what releasing, sweeping, counting and trimming need."""
-    yield from _releasing(settings)
-    sweeps = sweep_plan(settings)
-    for letters in _dead_letters(settings):
-        yield from _on(letters, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-        if sweeps.expiring or settings.metrics.port is not None:
-            yield Right(letters, Operation.READ)
-        if sweeps.expiring:
-            yield Right(letters, Operation.DELETE)
-    for topics, operation in ((_journal(settings), Operation.DELETE), (_actions(settings), Operation.WRITE)):
-        for topic in topics:
-            yield from _on(topic, operation, Operation.DESCRIBE_CONFIGS)
+    letters, sweeps = _dead_letters(settings), sweep_plan(settings)
+    yield from _on(_sources(settings), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_ready(settings), Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    waiting = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_waiting(settings), *waiting)
+    yield from _on(letters, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_journal(settings), Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_actions(settings), Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
-    yield Right(_group(scheduler_group(settings.group)), Operation.READ)
+    yield from _on(_groups(settings.group), Operation.DESCRIBE)
+    yield from _on(_groups(scheduler_group(settings.group)), Operation.READ)
     yield from _transactions(settings, "scheduler")
+    if sweeps.expiring or settings.metrics.port is not None:
+        yield from _on(letters, Operation.READ)
     if sweeps.expiring:
-        yield Right(_topic(OFFSETS_TOPIC), Operation.DESCRIBE)
-        yield Right(_group(sweeper_group(settings.group)), Operation.READ)
+        yield from _on(letters, Operation.DELETE)
+        yield from _on(_topics([OFFSETS_TOPIC]), Operation.DESCRIBE)
+        yield from _on(_groups(sweeper_group(settings.group)), Operation.READ)
         if sweeps.moving:
             yield from _transactions(settings, "sweeper")
-
-
-def _releasing(settings: Settings) -> Iterator[Right]:
-    for source in _sources(settings):
-        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-    for ready in _ready(settings):
-        yield from _on(ready, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
-    for waiting in _waiting(settings):
-        yield from _on(waiting, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
 
 
 def _apply(settings: Settings) -> Iterator[Right]:
     """Yield what creating, extending and checking the internal topics needs. Reading finds records that still wait."""
     create = (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS)
-    for source in _sources(settings):
-        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-    for output in _outputs(settings):
-        yield from _on(output, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-    for topic in (*_ready(settings), *_waiting(settings)):
-        yield from _on(topic, *create, Operation.READ)
-    for topic in (*_dead_letters(settings), *_journal(settings), *redrive_topics(settings)):
-        yield from _on(topic, *create)
+    others = (*_sources(settings), *_outputs(settings))
+    yield from _on(others, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    yield from _on((*_ready(settings), *_waiting(settings)), *create, Operation.READ)
+    yield from _on((*_dead_letters(settings), *_journal(settings), *redrive_topics(settings)), *create)
     control = (Operation.CREATE, Operation.READ, Operation.WRITE, Operation.ALTER_CONFIGS)  # it never grows
     yield from _on(_control(settings), *control)
-    yield Right(_group(settings.group), Operation.READ)
-    yield Right(_group(scheduler_group(settings.group)), Operation.READ)
+    yield from _on(_groups(settings.group, scheduler_group(settings.group)), Operation.READ)
 
 
 def _archive(settings: Settings) -> Iterator[Right]:
-    for letters in _dead_letters(settings):
-        yield from _on(letters, Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_dead_letters(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
 
 
 def _report(settings: Settings) -> Iterator[Right]:
     """Yield what counting dead letters, recoveries and waiting records needs."""
-    for topic in (*_ready_topics(settings), *_waiting(settings), *_dead_letters(settings), *_journal(settings)):
-        yield from _on(topic, Operation.READ, Operation.DESCRIBE_CONFIGS)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
-    yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
+    read = (*_ready_topics(settings), *_waiting(settings), *_dead_letters(settings), *_journal(settings))
+    yield from _on(read, Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_groups(settings.group, scheduler_group(settings.group)), Operation.DESCRIBE)
 
 
 def _audit(settings: Settings) -> Iterator[Right]:
     """Yield what accounting for every record of the sources needs."""
     yield from _report(settings)
-    for source in _sources(settings):
-        yield from _on(_topic(source), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_sources(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
     if sweep_plan(settings).moving:
-        yield Right(_group(sweeper_group(settings.group)), Operation.DESCRIBE)
+        yield from _on(_groups(sweeper_group(settings.group)), Operation.DESCRIBE)
 
 
 def _viewer(settings: Settings) -> Iterator[Right]:
     """Yield what looking at dead letters needs."""
-    naming = settings.naming()
-    for letters in _dead_letters(settings):
-        yield Right(letters, Operation.READ)
-    if _dead_letters(settings):
-        for name in (naming.jobs_topic(), naming.actions_topic()):
-            yield Right(_topic(name), Operation.READ)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
+    yield from _on((*_dead_letters(settings), *redrive_topics(settings)[:-1]), Operation.READ)  # not the parking topic
+    yield from _on(_groups(settings.group), Operation.DESCRIBE)
 
 
 def _redrive(settings: Settings) -> Iterator[Right]:
     """Yield what listing dead letters and sending them again needs."""
     yield from _viewer(settings)
-    if _dead_letters(settings):
-        naming = settings.naming()
-        for name in (naming.jobs_topic(), naming.actions_topic(), naming.parking_topic()):
-            yield Right(_topic(name), Operation.WRITE)
-    for ready in _ready(settings):
-        yield Right(ready, Operation.WRITE)
-    ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.dlq.")
-    yield Right(ids, Operation.WRITE)
+    yield from _on((*redrive_topics(settings), *_ready(settings)), Operation.WRITE)
+    yield from _on([_id(f"{settings.group}.dlq.", PatternType.PREFIXED)], Operation.WRITE)
 
 
 def _import(settings: Settings) -> Iterator[Right]:
     """Yield what writing dead letters to their topics needs. They are read to find those that are there already."""
-    for letters in _dead_letters(settings):
-        yield from _on(letters, Operation.READ, Operation.WRITE)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
-    ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, f"{settings.group}.dlq.import")
-    yield Right(ids, Operation.WRITE)
+    yield from _on(_dead_letters(settings), Operation.READ, Operation.WRITE)
+    yield from _on(_groups(settings.group), Operation.DESCRIBE)
+    yield from _on([_id(f"{settings.group}.dlq.import")], Operation.WRITE)
 
 
 def _purge(settings: Settings) -> Iterator[Right]:
     """Yield what finding the dead letters that are done and deleting them needs."""
-    for letters in _dead_letters(settings):
-        yield from _on(letters, Operation.READ, Operation.DELETE)
     naming = settings.naming()
-    for topic in (naming.jobs_topic(), naming.actions_topic()):
-        yield Right(_topic(topic), Operation.READ)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
+    yield from _on(_dead_letters(settings), Operation.READ, Operation.DELETE)
+    yield from _on(_topics([naming.jobs_topic(), naming.actions_topic()]), Operation.READ)
+    yield from _on(_groups(settings.group), Operation.DESCRIBE)
 
 
 def _operator(settings: Settings) -> Iterator[Right]:
     """Yield what looking at the group and pausing it needs. The configurations of topics are not read."""
-    for topic in (*map(_topic, _sources(settings)), *_ready_topics(settings), *_dead_letters(settings)):
-        yield Right(topic, Operation.READ)
-    for topic in (*_waiting(settings), *_journal(settings)):
-        yield Right(topic, Operation.READ)
+    moving = (*_sources(settings), *_ready_topics(settings), *_waiting(settings))
+    yield from _on((*moving, *_dead_letters(settings), *_journal(settings)), Operation.READ)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
-    yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
+    yield from _on(_groups(settings.group, scheduler_group(settings.group)), Operation.DESCRIBE)
 
 
 def _console(settings: Settings) -> Iterator[Right]:
     """Yield what the web console needs. Its page of the topology reads the configurations of all topics."""
     yield from (*_redrive(settings), *_operator(settings))
-    for each in (*configured_topics(settings), *_ready(settings), *_waiting(settings)):
-        yield from _on(each, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    described = (*configured_topics(settings), *_ready(settings), *_waiting(settings))
+    yield from _on(described, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 
 
 _NEEDED = {
@@ -270,54 +257,51 @@ _NEEDED = {
 }
 
 
-def _on(resource: Resource, *operations: Operation) -> Iterator[Right]:
-    for operation in operations:
-        yield Right(resource, operation)
+def _on(resources: Iterable[Resource], *operations: Operation) -> Iterator[Right]:
+    return (Right(resource, operation) for resource in resources for operation in operations)
 
 
-def _topic(name: str) -> Resource:
-    return Resource(ResourceType.TOPIC, PatternType.LITERAL, name)
+def _topics(names: Iterable[str]) -> list[Resource]:
+    return [Resource(ResourceType.TOPIC, PatternType.LITERAL, name) for name in names]
 
 
-def _group(name: str) -> Resource:
-    return Resource(ResourceType.GROUP, PatternType.LITERAL, name)
+def _groups(*names: str) -> list[Resource]:
+    return [Resource(ResourceType.GROUP, PatternType.LITERAL, name) for name in names]
+
+
+def _id(name: str, pattern: PatternType = PatternType.LITERAL) -> Resource:
+    return Resource(ResourceType.TRANSACTIONAL_ID, pattern, name)
 
 
 def _transactions(settings: Settings, role: str) -> Iterator[Right]:
     """Yield the right to the transactional ids of all instances of a role."""
     if settings.mode is AcknowledgementMode.TRANSACTED:
-        ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.{role}.")
-        yield Right(ids, Operation.WRITE)
+        yield from _on([_id(f"{settings.group}.{role}.", PatternType.PREFIXED)], Operation.WRITE)
 
 
-def _sources(settings: Settings) -> list[str]:
-    return [source.topic for source in settings.sources]
+def _sources(settings: Settings) -> list[Resource]:
+    return _topics(source.topic for source in settings.sources)
 
 
 def _outputs(settings: Settings) -> list[Resource]:
-    return [_topic(output.topic) for output in settings.outputs]
+    return _topics(output.topic for output in settings.outputs)
 
 
 def _dead_letters(settings: Settings) -> list[Resource]:
-    return [_topic(name) for name in sweep_plan(settings).topics]
+    return _topics(sweep_plan(settings).topics)
 
 
 def _journal(settings: Settings) -> list[Resource]:
-    return [_topic(settings.naming().journal_topic())] if settings.journal else []
+    return _topics([settings.naming().journal_topic()] if settings.journal else [])
 
 
-def _actions(settings: Settings) -> list[Resource]:
+def _actions(settings: Settings) -> tuple[Resource, ...]:
     """Return the topic in which those who end a record that was sent again say so."""
-    return [_topic(settings.naming().actions_topic())] if _dead_letters(settings) else []
+    return redrive_topics(settings)[1:2]
 
 
-def _control(settings: Settings) -> Resource:
-    return _topic(settings.naming().control_topic())
-
-
-def _has_tiers(settings: Settings) -> bool:
-    tiers = tier_set(settings.entries().values())
-    return tiers.mixed or bool(tiers.delays_ms)
+def _control(settings: Settings) -> list[Resource]:
+    return _topics([settings.naming().control_topic()])
 
 
 def _waiting(settings: Settings) -> list[Resource]:
@@ -327,11 +311,11 @@ def _waiting(settings: Settings) -> list[Resource]:
 
 
 def _tiers(settings: Settings) -> list[Resource]:
-    return [_topic(settings.naming().tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
+    return _topics(map(settings.naming().tier_topic, tier_set(settings.entries().values()).delays_ms))
 
 
 def _mixed(settings: Settings) -> list[Resource]:
-    return [_topic(settings.naming().mixed_topic())] if tier_set(settings.entries().values()).mixed else []
+    return _topics([settings.naming().mixed_topic()] if tier_set(settings.entries().values()).mixed else [])
 
 
 def _ready(settings: Settings) -> list[Resource]:
@@ -340,7 +324,7 @@ def _ready(settings: Settings) -> list[Resource]:
 
 
 def _ready_topics(settings: Settings) -> list[Resource]:
-    return [_topic(settings.naming().ready_topic(source)) for source in _sources(settings)]
+    return _topics(settings.naming().ready_topic(source.topic) for source in settings.sources)
 
 
 def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resource]:
@@ -349,3 +333,54 @@ def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resour
     if group in prefix and prefix.endswith((".", "-", "_")):
         return [Resource(ResourceType.TOPIC, PatternType.PREFIXED, prefix)]
     return literal
+
+
+_COMMANDS = frozenset({AclRole.VIEWER, AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
+"""Roles of commands that do not read the configurations of topics."""
+
+_COUNTING = frozenset({AclRole.REPORT, AclRole.AUDIT})
+"""Roles of commands whose figures are wrong without one of their topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRights:
+    """The rights that a user lacks for a role, and whether the role cannot start without one of them."""
+
+    rights: tuple[Right, ...]
+    refused: bool
+
+
+def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Collection[Operation]]) -> MissingRights:
+    """Compare the rights that a role needs with those that its user has.
+
+    At start a role describes its topics and their configurations, and a worker, query or scheduler reads some of them.
+    A right to write, delete or create is missed later, and by some records only, so a start goes on without it. The
+    control topic is optional, and so are the topics of `redelivery dlq` for all roles but apply, which creates them.
+
+    Args:
+        settings: the configuration.
+        role: the role.
+        allowed: the operations that the user may do on each topic, those that others include as well. A topic whose
+            operations are unknown is left out.
+    """
+    needed = [right for right in rights(settings, [role]) if right.resource.type is ResourceType.TOPIC]
+    optional = {settings.naming().control_topic()}
+    if role is not AclRole.APPLY:
+        optional |= {topic.name for topic in redrive_topics(settings)}
+    optional_reads = optional if role in _COUNTING else optional | set(sweep_plan(settings).topics)
+    lacking: dict[Right, None] = {}
+    refused = False
+    for topic in configured_topics(settings):
+        operations = allowed.get(topic.name)
+        if operations is None:
+            continue
+        on_topic = [right for right in needed if right.resource.covers(topic)]
+        lacking |= dict.fromkeys(right for right in on_topic if right.operation not in operations)
+        if on_topic and Operation.DESCRIBE not in operations:
+            refused |= topic.name not in optional
+            continue
+        required = {Operation.DESCRIBE_CONFIGS} if on_topic and role not in _COMMANDS else set()
+        if role is not AclRole.APPLY and topic.name not in optional_reads:
+            required |= {right.operation for right in on_topic} & {Operation.READ}
+        refused |= not required <= set(operations)
+    return MissingRights(tuple(right for right in needed if right in lacking), refused)

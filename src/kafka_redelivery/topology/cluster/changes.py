@@ -1,21 +1,37 @@
-"""The changes that give a cluster what a plan needs. No change deletes or shrinks a topic."""
+"""The changes that give a cluster what a plan needs: as values, as rows of text, and as records of the control topic.
+
+No change deletes or shrinks a topic.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
 
 from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.offset_check import has_expired
-from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan, suffices
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, Role, TopologyPlan, suffices
+from kafka_redelivery.topology.wire.control import (
+    ControlRecord,
+    first_offset_record,
+    level_record,
+    source_record,
+    tier_record,
+    width_record,
+    withdrawn_former_record,
+    withdrawn_records,
+)
+from kafka_redelivery.topology.wire.topic_mark import MARK_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
     """Create a topic."""
 
+    kind: ClassVar = "create"
     topic: PlannedTopic
 
 
@@ -23,6 +39,7 @@ class CreateTopic:
 class GrowTopic:
     """Increase the number of partitions of a topic to ``partitions``."""
 
+    kind: ClassVar = "grow"
     topic: str
     before: int
     partitions: int
@@ -32,6 +49,7 @@ class GrowTopic:
 class AlterConfig:
     """Change one property of an internal topic."""
 
+    kind: ClassVar = "alter"
     topic: str
     config: str
     before: str | None
@@ -42,6 +60,7 @@ class AlterConfig:
 class CommitFirst:
     """Commit the log start offset of a partition in which a group has never had a committed offset."""
 
+    kind: ClassVar = "commit"
     group: str
     topic: str
     partition: int
@@ -55,6 +74,7 @@ class MoveToLogStart:
     ``before`` is ``None`` for a committed offset that has expired: all records of the partition are processed again.
     """
 
+    kind: ClassVar = "move"
     group: str
     topic: str
     partition: int
@@ -66,6 +86,7 @@ class MoveToLogStart:
 class ForgetTopic:
     """Withdraw from the control topic what is known of partitions that are gone, or of an older topic of that name."""
 
+    kind: ClassVar = "forget"
     topic: str
     partitions: tuple[int, ...]
 
@@ -85,12 +106,7 @@ class Changes:
     forget: tuple[ForgetTopic, ...] = ()
 
     def __iter__(self) -> Iterator[Change]:
-        yield from self.create
-        yield from self.grow
-        yield from self.alter
-        yield from self.commit
-        yield from self.move
-        yield from self.forget
+        return chain(self.create, self.grow, self.alter, self.commit, self.move, self.forget)
 
     def __bool__(self) -> bool:
         return any(True for _ in self)
@@ -195,41 +211,127 @@ def _first(group: str, topic: str, partition: int, actual: TopicFacts | None) ->
 
 def change_document(change: Change) -> dict[str, Any]:
     """Return one change as plain data for JSON."""
-    match change:
-        case CreateTopic(topic):
-            return {
-                "change": "create",
-                "topic": topic.name,
-                "partitions": topic.partitions,
-                "replicationFactor": topic.replication_factor,
-                "configs": dict(topic.configs),
-            }
-        case GrowTopic():
-            return {"change": "grow", "topic": change.topic, "before": change.before, "partitions": change.partitions}
-        case AlterConfig():
-            return {
-                "change": "alter",
-                "topic": change.topic,
-                "config": change.config,
-                "before": change.before,
-                "after": change.after,
-            }
-        case CommitFirst():
-            return {
-                "change": "commit",
-                "group": change.group,
-                "topic": change.topic,
-                "partition": change.partition,
-                "offset": change.offset,
-            }
-        case ForgetTopic():
-            return {"change": "forget", "topic": change.topic, "partitions": list(change.partitions)}
-        case MoveToLogStart():
-            return {
-                "change": "move",
-                "group": change.group,
-                "topic": change.topic,
-                "partition": change.partition,
-                "before": change.before,
-                "offset": change.offset,
-            }
+    if not isinstance(change, CreateTopic):
+        return {"change": change.kind, **asdict(change)}
+    topic = change.topic
+    return {
+        "change": change.kind,
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "replicationFactor": topic.replication_factor,
+        "configs": dict(topic.configs),
+    }
+
+
+class TopicRow(NamedTuple):
+    """What is to be done with a topic."""
+
+    sign: str
+    """``+`` is created, ``~`` is changed, ``=`` is in order, ``!`` is not needed any more."""
+
+    name: str
+    role: str
+    text: str
+
+
+def topic_rows(plan: TopologyPlan, cluster: ClusterFacts, todo: Changes) -> list[TopicRow]:
+    """Return a row for each topic that the configuration needs, and for each that it does not need any more."""
+    rows = []
+    for topic in plan.topics:
+        sign, text = _topic_row(topic, cluster.topics.get(topic.name), todo)
+        rows.append(TopicRow(sign, topic.name, str(topic.role), text))
+    for name in plan.retired_names(cluster.topics):
+        state = "records wait in it" if name in cluster.holding else "empty"
+        rows.append(TopicRow("!", name, "retired", f"no longer configured; {state}; never deleted"))
+    return rows
+
+
+def _topic_row(topic: PlannedTopic, actual: TopicFacts | None, todo: Changes) -> tuple[str, str]:
+    if actual is None:
+        return "+", whole(topic)
+    parts = [f"partitions {grow.before} -> {grow.partitions}" for grow in todo.grow if grow.topic == topic.name]
+    parts += [f"{each.config} {each.before} -> {each.after}" for each in todo.alter if each.topic == topic.name]
+    return ("~", ", ".join(parts)) if parts else ("=", _count(actual.partitions, "partition"))
+
+
+def whole(topic: PlannedTopic) -> str:
+    """Return partitions, replicas and configurations of a topic that is created."""
+    configs = " ".join(f"{name}={value}" for name, value in topic.configs.items())
+    return f"{_count(topic.partitions, 'partition')}, {_count(topic.replication_factor, 'replica')}, {configs}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+FEATURE_LEVEL = MARK_LEVEL
+"""The highest feature level that this version supports."""
+
+
+def control_records(
+    plan: TopologyPlan, cluster: ClusterFacts, now_ms: int, *, raise_level: bool = False
+) -> Iterator[ControlRecord]:
+    """Yield what the control topic lacks.
+
+    Args:
+        plan: what the configuration needs.
+        cluster: what the cluster had before first offsets were committed.
+        now_ms: epoch ms.
+        raise_level: whether all members of the group support the features of this version. They do in a new group.
+    """
+    new = not cluster.control.exists and not any(cluster.committed.values())
+    if (raise_level or new) and cluster.control.level < FEATURE_LEVEL:
+        yield level_record(FEATURE_LEVEL, now_ms)
+    if plan.default_width is not None and cluster.control.width is None:
+        yield width_record(plan.default_width, now_ms)
+    yield from _sources(plan, cluster, now_ms)
+    for group in cluster.committed.values():
+        for (topic, number), offset in group.items():
+            if (topic, number) not in cluster.control.committed:
+                yield first_offset_record(topic, number, offset, now_ms, cluster.topics[topic].mark)
+    if not cluster.control.exists:
+        yield from _expired(plan, cluster, now_ms)
+    yield from _tiers(plan, cluster, now_ms)
+
+
+def withdrawals(changes: Changes, cluster: ClusterFacts) -> Iterator[ControlRecord]:
+    """Yield what withdraws what is known of older topics. Append it before topics are created.
+
+    Of a partition that exists only that there was an older topic is withdrawn.
+    """
+    for change in changes.forget:
+        topic, actual = change.topic, cluster.topics.get(change.topic)
+        for number in change.partitions:
+            if actual is None or number >= actual.partitions:
+                yield from withdrawn_records(topic, number)
+            else:
+                yield withdrawn_former_record(topic, number)
+
+
+def _sources(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    for name, source in plan.sources.items():
+        if name not in cluster.control.sources:
+            # A group that began before there was a control topic: a partition without an offset was added since then.
+            begun = [n for topic, n in cluster.committed.get(plan.group, {}) if topic == name]
+            yield source_record(name, max(begun, default=source.partitions - 1) + 1, now_ms, source.mark)
+
+
+def _tiers(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    retired = cluster.control.retired
+    for each in plan.topics:
+        if each.role in {Role.RETRY, Role.MIXED} and retired.get(each.name, 0) is not None:
+            yield tier_record(each.name, None, now_ms)
+    for name in plan.retired_names(cluster.topics):
+        if retired.get(name) is None:
+            yield tier_record(name, now_ms, now_ms)
+
+
+def _expired(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    """Yield first offsets of partitions whose committed offset may have expired before there was a control topic."""
+    for topic, group in plan.readers(cluster.topics).items():
+        facts = cluster.topics.get(topic)
+        if facts is None:
+            continue
+        for number, bounds in facts.bounds.items():
+            if cluster.offset(group, topic, number) is None and has_expired(facts, number, cluster.control):
+                yield first_offset_record(topic, number, bounds.start, now_ms)

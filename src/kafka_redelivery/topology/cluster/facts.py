@@ -10,6 +10,8 @@ from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
 MAX_METADATA = "offset.metadata.max.bytes"
+MAX_TRANSACTION = "transaction.max.timeout.ms"
+PROTOCOLS = "group.coordinator.rebalance.protocols"
 MIN_INSYNC = "min.insync.replicas"
 MAX_MESSAGE = "max.message.bytes"
 RETENTION_MS = "retention.ms"
@@ -70,6 +72,14 @@ class ClusterFacts:
     holding: frozenset[str] = frozenset()
     """The retired tiers, and the ready topics of sources that are not configured, with records that wait in them."""
 
+    behind: Mapping[str, int] = field(default_factory=dict)
+    """By source: how many unfinished records are so old that the longest outage would outlive their retention.
+
+    Empty if that was not asked."""
+
+    wide_hold: bool | None = None
+    """Whether records wait in the topics that should be narrowed; ``None`` = not asked."""
+
     scheduler_runs: bool | None = None
     """Whether the group of the schedulers has members; ``None`` = not asked or unknown."""
 
@@ -87,6 +97,12 @@ class ClusterFacts:
 
     max_metadata: int = METADATA_LIMIT
     """The longest metadata of a commit that the brokers accept; Kafka's default if it is not known."""
+
+    max_transaction_ms: int | None = None
+    """The longest time-out of a transaction that the brokers accept; ``None`` if it is not known."""
+
+    consumer_protocol: bool | None = None
+    """Whether the brokers offer the consumer protocol (KIP-848); ``None`` = not asked or unknown."""
 
     @property
     def marks(self) -> dict[str, str]:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+
+USER = "User:"
+"""How Kafka writes the type of a principal that is a user."""
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
 class ResourceType(StrEnum):
@@ -74,3 +82,28 @@ class Right(NamedTuple):
         """Whether Kafka allows everything with this right that it allows with ``other``."""
         implied = self.operation is other.operation or self.operation in _IMPLIED_BY.get(other.operation, ())
         return implied and self.resource.covers(other.resource)
+
+
+_FLAGS = {
+    ResourceType.TOPIC: "--topic",
+    ResourceType.GROUP: "--group",
+    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
+}
+
+
+def default_principal(group: str, role: str) -> str:
+    """Return the group and the role as a principal that is a valid name in Kubernetes, too."""
+    return USER + _NOT_IN_NAMES.sub("-", f"{group}-{role}".lower()).strip(".-")
+
+
+def kafka_command(servers: str, principal: str, operations: Iterable[Operation], resources: Iterable[Resource]) -> str:
+    """Return the line of a shell script that allows operations on resources of the same type and pattern."""
+    words = ["kafka-acls.sh", "--bootstrap-server", servers, "--command-config", "admin.properties"]
+    words += ["--add", "--allow-principal", principal]
+    for operation in operations:
+        words += ["--operation", str(operation)]
+    pattern = PatternType.LITERAL
+    for resource in resources:
+        words += [_FLAGS[resource.type], resource.name]
+        pattern = resource.pattern
+    return shlex.join([*words, "--resource-pattern-type", str(pattern)])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
-from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.faults import Severity, TopologyFault, refusal, warning
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
@@ -19,8 +19,7 @@ _ACCEPT_REPEATS = "redelivery topology apply --accept-repeats (goes on at the lo
 def commit_metadata(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
     """Yield a fault if the brokers refuse metadata that a commit may need."""
     if plan.out_of_order and cluster.max_metadata < METADATA_LIMIT:
-        yield TopologyFault(
-            Severity.REFUSE,
+        yield refusal(
             OFFSETS_TOPIC,
             f"takes at most {cluster.max_metadata} bytes of metadata per commit ({MAX_METADATA})",
             f"progress out of order needs up to {METADATA_LIMIT}: a commit with more is refused again and again",
@@ -39,8 +38,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
         expired = [partition for partition in missing if has_expired(actual, partition, cluster.control)]
         new = [partition for partition in missing if partition not in expired]
         if new:
-            yield TopologyFault(
-                Severity.WARN,
+            yield warning(
                 name,
                 f"group {group} has no committed offset in {listed_partitions(new)}",
                 "no record is lost: the group has read nothing there; the member that gets it starts at its log start",
@@ -48,16 +46,14 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
             )
         yield from _expired(group, actual, expired, cluster)
         if below:
-            yield TopologyFault(
-                Severity.REFUSE,
+            yield refusal(
                 name,
                 f"group {group} has committed offsets below the log start in {listed_partitions(below)}",
                 "they were deleted; whether records were deleted with them before they were processed is unknown",
                 f"find out what deleted them; then run: {_ACCEPT_LOSS}",
             )
         if above:
-            yield TopologyFault(
-                Severity.REFUSE,
+            yield refusal(
                 name,
                 f"group {group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: its records are lost, and new ones would be skipped",
@@ -73,8 +69,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
         expired = [each for each in missing if has_expired(actual, each, cluster.control, source=True)]
         yield from _expired(plan.group, actual, expired, cluster)
         if below:
-            yield TopologyFault(
-                Severity.WARN,
+            yield warning(
                 name,
                 f"group {plan.group} has committed offsets below the log start in {listed_partitions(below)}",
                 "they were deleted; whether records were deleted with them before the group read them is unknown, so "
@@ -83,8 +78,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
                 "workers",
             )
         if above:
-            yield TopologyFault(
-                Severity.REFUSE,
+            yield refusal(
                 name,
                 f"group {plan.group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: new records up to that offset would be skipped",
@@ -97,8 +91,7 @@ def created_again(control: ControlState, topics: Collection[str]) -> Iterator[To
     for topic in sorted({name for name, _ in control.former} & set(topics)):
         older = {number: offset for (name, number), offset in sorted(control.former.items()) if name == topic}
         unread = [number for number in older if (topic, number) not in control.committed]
-        yield TopologyFault(
-            Severity.WARN,
+        yield warning(
             topic,
             f"was deleted and created again; of the older topic the group had read {listed_partitions([*older])}, to "
             f"offset {', '.join(map(str, [*older.values()][:_MAX_LISTED]))}",
@@ -136,8 +129,7 @@ def _expired(group: str, actual: TopicFacts, expired: Sequence[int], cluster: Cl
         return
     problem = f"group {group} has no committed offset in {listed_partitions(expired)}"
     if cluster.control_forbidden:  # to accept repeats could be wrong: the topic may have a saved position
-        yield TopologyFault(
-            Severity.WARN,
+        yield warning(
             actual.name,
             problem,
             "where they start is in the control topic, which may not be read, so these partitions alone are halted",

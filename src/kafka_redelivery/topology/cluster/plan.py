@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -15,16 +16,22 @@ from kafka_redelivery.topology.cluster.facts import (
     RETENTION_BYTES,
     RETENTION_MS,
     TIMESTAMP_TYPE,
+    ClusterFacts,
     TopicFacts,
 )
-from kafka_redelivery.topology.config.settings import Ordering, Settings
+from kafka_redelivery.topology.config.rules.clients import transaction_timeout_ms, wants_consumer_protocol
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH, Ordering, Settings, SourceSection
 from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import tier_set
 
 HEADROOM_BYTES = 4096
 """By how many bytes a retry record or dead letter may exceed its source record, because of added headers."""
+
+_MANY = 2
+"""How many times the advised partitions a tier or ready topic has at most without an advice to narrow it."""
 
 UNLIMITED = "-1"
 
@@ -77,6 +84,23 @@ class TopologyPlan:
     out_of_order: bool = False
     """Whether records may finish out of order or wait in place, so that commits need metadata."""
 
+    default_width: int | None = None
+    """The largest number of partitions of tiers and ready topics, unless the configuration has one.
+
+    ``None``: as many as their sources."""
+
+    advised_width: int = DEFAULT_WIDTH
+    """The configured number, or that of a new group."""
+
+    consumer_protocol: bool = False
+    """Whether the group uses the consumer protocol (KIP-848)."""
+
+    transaction_ms: int | None = None
+    """How long a transaction may be open; ``None`` if there are none, or if it is not known."""
+
+    outages: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """By source: its dependencies, each with its ``maxOutage`` in ms; ``None`` = without limit."""
+
     warnings: tuple[TopologyFault, ...] = ()
     """Effects of the sources' policies that their author may not expect."""
 
@@ -111,6 +135,15 @@ class TopologyPlan:
             )
             for name, delay in self.retired_names(existing).items()
         )
+
+    def wide(self, existing: Mapping[str, TopicFacts]) -> dict[str, int]:
+        """Return the existing tiers and ready topics that should be narrowed, with their numbers of partitions."""
+        counts = {
+            topic.name: existing[topic.name].partitions
+            for topic in self.topics
+            if topic.role in {Role.RETRY, Role.MIXED, Role.READY} and topic.name in existing
+        }
+        return {name: count for name, count in counts.items() if count > _MANY * self.advised_width}
 
     def unconfigured_ready_topics(self, existing: Iterable[str]) -> dict[str, str]:
         """Return the existing ready topics of sources that are not configured, each with its source.
@@ -156,11 +189,15 @@ def scheduler_group(group: str) -> str:
     return f"{group}.scheduler"
 
 
+def retried_sources(settings: Settings) -> list[str]:
+    """Return the sources whose failed records are written to other topics, instead of waiting in place."""
+    found = {source.topic: settings.handler_of(source.topic) for source in settings.sources}
+    return [topic for topic, handler in found.items() if handler is None or handler.non_blocking_redelivery]
+
+
 def needs_scheduler(settings: Settings) -> bool:
     """Whether failed records wait in retry topics, which only a scheduler releases."""
-    if settings.handler is not None and not settings.handler.non_blocking_redelivery:
-        return False
-    tiers = tier_set(settings.entries().values())
+    tiers = tier_set(settings.entry(topic) for topic in retried_sources(settings))
     return tiers.mixed or bool(tiers.delays_ms)
 
 
@@ -169,18 +206,23 @@ def schedules_in_driver(settings: Settings) -> bool:
     return settings.pipeline is not None and settings.pipeline.scheduler == "driver"
 
 
-def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
+def plan(settings: Settings, sources: Mapping[str, TopicFacts], default_width: int | None = None) -> TopologyPlan:
     """Plan the topics that a configuration needs.
 
     Args:
         settings: the configuration.
         sources: the source topics that exist, by name. Topics that only a missing source needs are left out.
+        default_width: what :func:`default_width_of` returns; needed by those who look at numbers of partitions.
     """
     known = [sources[source.topic] for source in settings.sources if source.topic in sources]
+    configured = settings.topics.max_partitions
     topics: list[PlannedTopic] = []
     if known:
-        topics += _waiting(settings, known)
-        topics += [_ready(settings, source) for source in known]
+        most = default_width if configured is None else configured
+        redelivered = [*_waiting(settings, known), *(_ready(settings, source) for source in known)]
+        topics += (
+            topic if most is None else replace(topic, partitions=min(topic.partitions, most)) for topic in redelivered
+        )
         topics += _dead_letter(settings, known)
         if settings.journal:
             topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
@@ -195,20 +237,48 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
         topics=tuple(topics),
         outputs=tuple(output.topic for output in settings.outputs),
         out_of_order=_out_of_order(settings),
+        default_width=default_width,
+        advised_width=DEFAULT_WIDTH if configured is None else configured,
+        consumer_protocol=wants_consumer_protocol(settings),
+        transaction_ms=transaction_timeout_ms(settings) if settings.mode is AcknowledgementMode.TRANSACTED else None,
+        outages={source.topic: _outages(settings, source) for source in settings.sources if source.dependencies},
         warnings=tuple(warning for found in settings.resolutions().values() for warning in found.warnings),
     )
 
 
+def _outages(settings: Settings, source: SourceSection) -> dict[str, int | None]:
+    limits = {name: settings.dependencies[name].max_outage for name in source.dependencies}
+    return {name: None if each is None else each // timedelta(milliseconds=1) for name, each in limits.items()}
+
+
+def default_width_of(wanted: TopologyPlan, cluster: ClusterFacts) -> int | None:
+    """Return how many partitions tiers and ready topics of a group have at most, unless its configuration says.
+
+    A new group has the number of this version, and keeps it. ``None`` for a group that began before there was one: its
+    topics are as wide as their sources, and grow with them.
+
+    Args:
+        wanted: a plan of the group; its numbers of partitions do not matter.
+        cluster: what the cluster has.
+    """
+    control = cluster.control
+    if control.width is not None:
+        return control.width
+    if control.exists:
+        begun = bool(control.sources)
+    else:  # offsets in its sources may be those of another program that was the group before
+        begun = any(topic not in wanted.sources for offsets in cluster.committed.values() for topic, _ in offsets)
+    return None if begun else DEFAULT_WIDTH
+
+
 def _out_of_order(settings: Settings) -> bool:
-    handler = settings.handler
-    return tier_set(settings.entries().values()).mixed or (
-        handler is not None
-        and (
-            handler.ordering is not Ordering.PARTITION
-            or settings.mode.by_handler
-            or not handler.non_blocking_redelivery
-            or handler.persist_delivery_count_before_delivery
-        )
+    return tier_set(settings.entries().values()).mixed or any(
+        handler.ordering is not Ordering.PARTITION
+        or settings.mode.by_handler
+        or not handler.non_blocking_redelivery
+        or handler.persist_delivery_count_before_delivery
+        or handler.dependencies  # the records of a key may wait in place for one
+        for handler in settings.handlers.values()
     )
 
 
@@ -222,18 +292,12 @@ def _waiting(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTop
     ]
     if tiers.mixed:
         topics.append(_internal(settings, naming.mixed_topic(), Role.MIXED, known, reader=reader))
-    return [_narrow(settings, topic) for topic in topics]
+    return topics
 
 
 def _ready(settings: Settings, source: TopicFacts) -> PlannedTopic:
     name = settings.naming().ready_topic(source.name)
-    return _narrow(settings, _internal(settings, name, Role.READY, [source], reader=settings.group))
-
-
-def _narrow(settings: Settings, topic: PlannedTopic) -> PlannedTopic:
-    """Return the topic with at most as many partitions as the configuration allows."""
-    most = settings.topics.max_partitions
-    return topic if most is None else replace(topic, partitions=min(topic.partitions, most))
+    return _internal(settings, name, Role.READY, [source], reader=settings.group)
 
 
 def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTopic]:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafka_redelivery.topology.artemis.match import Wildcards
-from kafka_redelivery.topology.artemis.repository import SettingsRepository
-from kafka_redelivery.topology.config.section import Duration, KebabSection, milliseconds
+from kafka_redelivery.topology.artemis.repository import SettingsRepository, Wildcards
+from kafka_redelivery.topology.config.section import HandlerDelay, KebabSection
 from kafka_redelivery.topology.java.numbers import LONG_MAX, LONG_MIN
 
 Long = Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX)]
@@ -24,7 +23,7 @@ class WildcardsSection(KebabSection):
 
     def value(self) -> Wildcards:
         """Return the characters."""
-        return Wildcards(delimiter=self.delimiter, any_words=self.any_words, single_word=self.single_word)
+        return Wildcards(**self.model_dump())
 
 
 class AddressSettingSection(KebabSection):
@@ -67,11 +66,7 @@ class ArtemisSection(KebabSection):
         None, min_length=2, max_length=2, description="Two characters; a match between them is taken literally."
     )
     address_settings: tuple[AddressSettingSection, ...] = ()
-    maximum_handler_delay: Duration | None = Field(
-        None,
-        description="Longest delay that a handler may request. "
-        "Absent: Redeliver(after=...) waits for the policy's delay.",
-    )
+    maximum_handler_delay: HandlerDelay = None
 
     def value(self) -> SettingsRepository:
         """Return all address settings.
@@ -83,8 +78,3 @@ class ArtemisSection(KebabSection):
         for setting in self.address_settings:
             repository.add(setting.match, setting.layer())
         return repository
-
-    @property
-    def maximum_handler_delay_ms(self) -> int | None:
-        """The longest delay in milliseconds that a handler may request, ``None`` if it may not."""
-        return milliseconds(self.maximum_handler_delay)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from kafka_redelivery.topology.classic.configuration import ClassicConfiguration, ClientLayer
-from kafka_redelivery.topology.classic.destination import ANY_DESCENDANT, Destination, Kind, named
+from kafka_redelivery.topology.classic.destination import ANY_DESCENDANT, Destination, DestinationKind, named
 from kafka_redelivery.topology.classic.plugins import DiscardingPlugin, Plugin, RedeliveryPlugin
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.classic.strategies import (
@@ -17,8 +17,7 @@ from kafka_redelivery.topology.classic.strategies import (
     SharedStrategy,
     Strategy,
 )
-from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
-from kafka_redelivery.topology.config.section import Duration, Section, milliseconds
+from kafka_redelivery.topology.config.section import HandlerDelay, RedeliveryPolicySection, Section
 from kafka_redelivery.topology.java.numbers import LONG_MAX, LONG_MIN
 
 
@@ -45,10 +44,12 @@ class TargetSection(Section):
             DestinationError: its name is empty.
         """
         if self.queue is not None:
-            return named(Kind.QUEUE, self.queue)
+            return named(DestinationKind.QUEUE, self.queue)
         if self.topic is not None:
-            return named(Kind.TOPIC, self.topic)
-        return Destination(Kind.TEMP_QUEUE if self.temp_queue else Kind.TEMP_TOPIC, ANY_DESCENDANT)
+            return named(DestinationKind.TOPIC, self.topic)
+        return Destination(
+            DestinationKind.TEMP_QUEUE if self.temp_queue else DestinationKind.TEMP_TOPIC, ANY_DESCENDANT
+        )
 
 
 class _AbstractStrategySection(Section):
@@ -222,11 +223,7 @@ class ClassicSection(Section):
     default_entry: DefaultPolicySection | None = Field(
         None, description="Applies to destinations that no entry matches."
     )
-    maximum_handler_delay: Duration | None = Field(
-        None,
-        description="Longest delay that a handler may request. "
-        "Absent: Redeliver(after=...) waits for the policy's delay.",
-    )
+    maximum_handler_delay: HandlerDelay = None
 
     def value(self) -> ClassicConfiguration:
         """Return the configuration.
@@ -252,8 +249,3 @@ class ClassicSection(Section):
                 default_entry=self.redelivery_policy_map.default(),
             ),
         )
-
-    @property
-    def maximum_handler_delay_ms(self) -> int | None:
-        """The longest delay in milliseconds that a handler may request, ``None`` if it may not."""
-        return milliseconds(self.maximum_handler_delay)

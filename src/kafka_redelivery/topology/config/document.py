@@ -28,6 +28,10 @@ _NUMBERS = {_TAG + kind for kind in ("int", "float")}
 _MAX_DIGITS = 100
 _TEXT = {_TAG + kind for kind in ("str", "timestamp", "value")}
 _MERGE = _TAG + "merge"
+_QUOTED = re.compile(r""" ?(?:'[^']*'|"[^"]*")""")
+_SYNTAX = re.compile(r""" ?'(\\t|[-:,?\[\]{}]|<[a-z ]+>)'""")
+"""What the parser quotes of its own, and a tab."""
+
 _PLACEHOLDER = re.compile(r"\$(?:(\$)\{|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|\{)")
 
 
@@ -105,19 +109,27 @@ def _compose(text: str) -> Node | None:
                 error.problem_mark, "a second document starts here", "keep one document in the file, without ---"
             ) from None
         raise _Unreadable(
-            error.problem_mark, f"is not valid YAML: {error.problem}", "define the anchor before it is used"
+            error.problem_mark,
+            f"is not valid YAML: {_unquoted(error.problem)}",
+            "define the anchor before it is used, or put a value that begins with * or & in quotes",
         ) from None
     except yaml.MarkedYAMLError as error:
         problem = error.problem or error.context or "it cannot be parsed"
         raise _Unreadable(
             error.problem_mark or error.context_mark,
-            f"is not valid YAML: {problem}",
-            "look just before this location for a wrong indentation, a tab, a missing colon or an open quote",
+            f"is not valid YAML: {_unquoted(problem)}",
+            "look just before this location for a wrong indentation, a tab, a missing colon, an open quote, or a value "
+            "that needs quotes",
         ) from None
     except yaml.YAMLError:
         raise _Unreadable(None, "contains characters that YAML does not allow", "save it as plain UTF-8 text") from None
     except RecursionError:
         raise _Unreadable(None, "is nested too deeply", "use fewer levels") from None
+
+
+def _unquoted(problem: str | None) -> str:
+    """Return what the parser says without what it quotes from the text, which may be a part of a password."""
+    return _QUOTED.sub(lambda found: found[0] if _SYNTAX.fullmatch(found[0]) else "", problem or "")
 
 
 class _Reader:
@@ -188,9 +200,8 @@ class _Reader:
         if node.tag in _TYPED:
             return self._typed(node, path)
         if node.tag not in _TEXT:
-            self._fault(
-                path, f"has the tag {node.tag.replace(_TAG, '!!')}, which is not allowed", "write the value without it"
-            )
+            fix = "write the value without it; put a value that begins with ! in quotes"
+            self._fault(path, "has a tag, which is not allowed", fix)
             return None
         text = self._resolve(node.value, path)
         return None if text == "" and node.style is None else text

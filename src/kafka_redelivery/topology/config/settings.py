@@ -6,13 +6,14 @@ in :mod:`topology.config.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from kafka_redelivery.topology.artemis.repository import SettingsRepository, address_of
@@ -20,17 +21,52 @@ from kafka_redelivery.topology.classic.configuration import ClassicConfiguration
 from kafka_redelivery.topology.classic.destination import parse_destination, with_kind, without_kind
 from kafka_redelivery.topology.config.artemis_section import ArtemisSection
 from kafka_redelivery.topology.config.classic_section import ClassicSection
-from kafka_redelivery.topology.config.pipeline_section import PipelineSection
-from kafka_redelivery.topology.config.policy_section import PolicyEntrySection
-from kafka_redelivery.topology.config.section import Duration, Section
+from kafka_redelivery.topology.config.section import Duration, PolicyEntrySection, Section, milliseconds
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.faults import Path
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
+from kafka_redelivery.topology.policy.decision import FailureDetails
 from kafka_redelivery.topology.policy.entry import PolicyEntry
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import Naming, kafka_topic
+
+
+class SinkSection(Section):
+    """A table that receives what handlers emit to one topic."""
+
+    topic: str = Field(min_length=1, description="Outcome topic: what handlers emit to it is appended to the table.")
+    path: str = Field(min_length=1, description="Path of the table, relative to the configuration file's folder.")
+    trigger: Duration = Field(timedelta(minutes=1), description="Time from one append to the next.")
+    files: int = Field(
+        1, ge=1, description="Maximum number of tasks of an append: each writes one file for each folder of the table."
+    )
+    partition_by: tuple[str, ...] = Field(("day",), description="Columns that partition the table.")
+
+
+class PipelineSection(Section):
+    """The streaming query that ``redelivery pipeline stream`` runs."""
+
+    checkpoint: str = Field(
+        min_length=1, description="Folder of the query's checkpoint, relative to the configuration file's folder."
+    )
+    trigger: Duration = Field(
+        timedelta(0), description="Time from one micro-batch to the next; 0s: the next one starts immediately."
+    )
+    max_offsets_per_trigger: int = Field(
+        100_000,
+        ge=1,
+        description="Maximum number of offsets per micro-batch: of the sources, the ready topics and the sink each.",
+    )
+    scheduler: Literal["process", "driver"] = Field(
+        "process",
+        description="Where the group's scheduler runs: in a process of its own, or in a thread of the driver.",
+    )
+    sink: SinkSection | None = Field(None, description="Absent: what handlers emit is only in Kafka.")
+    spark: dict[str, str | int | float | bool] = Field(
+        {}, repr=False, description="Spark's settings, under Spark's names."
+    )
+
 
 Resolution = ClassicResolution | ArtemisResolution
 """What Classic's maps or Artemis's address settings mean for one destination."""
@@ -76,6 +112,117 @@ class CodecSection(Section):
     value: SerdeSection = SerdeSection()
 
 
+class OutputSection(CodecSection):
+    """A topic to which handlers emit values instead of bytes."""
+
+    topic: str = Field(min_length=1)
+
+
+class BatchSection(Section):
+    """How many records a batch handler gets in one call."""
+
+    records: int = Field(500, ge=1, le=10_000, description="Maximum number of records of a batch.")
+    wait: Duration = Field(
+        timedelta(milliseconds=100),
+        description="How long a batch that is not full waits for more records, from its first record on.",
+    )
+
+
+_CALLABLE = r"^[^:\s]+:[^:\s]+$"
+
+
+class HandlerDefaults(Section):
+    """The user's function and how it runs, of each source that does not say otherwise."""
+
+    callable: str | None = Field(
+        None, pattern=_CALLABLE, description="package.module:function; may be absent if each source has its own."
+    )
+    slots: int = Field(1, ge=1, le=1024, description="Number of records that are handled concurrently.")
+    isolation: Isolation = Field(
+        Isolation.NONE, description="process: each slot is a child process; a crash loses only that process."
+    )
+    ordering: Ordering = Ordering.PARTITION
+    value: str | None = Field(
+        None,
+        pattern=_CALLABLE,
+        description="Type of the values, package.module:Class. null: as the first parameter of the function says.",
+    )
+    vectorized: bool = Field(
+        default=False, description="The function takes an Arrow record batch; only for redelivery pipeline stream."
+    )
+    batch: BatchSection | None = Field(
+        None, description="The function takes a Batch: many records of one partition in one call."
+    )
+    deadline: Duration | None = Field(
+        None, description="Time limit for one call, which handles a record or a batch. null: no limit."
+    )
+    not_retryable: tuple[str, ...] = Field(
+        (), description="Exception classes, package.module:Class, that are dead-lettered without a redelivery."
+    )
+    non_blocking_redelivery: bool = Field(
+        default=True,
+        description="false keeps the order: later records of the partition or key wait for a failed record.",
+    )
+    persist_delivery_count_before_delivery: bool = Field(
+        default=False,
+        description="Count a delivery before it starts: a record that kills its worker is dead-lettered in the end.",
+    )
+
+    @property
+    def takes(self) -> Literal["record", "batch", "arrow"]:
+        """What the file says that the function is called with."""
+        if self.vectorized:
+            return "arrow"
+        return "record" if self.batch is None else "batch"
+
+
+class DependencySection(Section):
+    """Something that handlers call and that can be away. While it is, the records that need it wait, uncounted."""
+
+    unavailable: tuple[str, ...] = Field(
+        (), description="Exception classes, package.module:Class, that mean that it is away; subclasses, too."
+    )
+    deadline: bool = Field(
+        default=False, description="true: a call that misses handler.deadline means that it is away."
+    )
+    probe: str | None = Field(
+        None,
+        pattern=_CALLABLE,
+        description="package.module:function without parameters that raises, or returns false, while it is away.",
+    )
+    max_outage: Duration | None = Field(
+        None, description="Time after which the redelivery policy decides about failures again. Absent: no limit."
+    )
+    first_pause: Duration = Field(timedelta(seconds=5), description="Time from the outage to the first try.")
+    longest_pause: Duration = Field(
+        timedelta(seconds=60), description="Longest time between tries; each pause is twice as long as the one before."
+    )
+    threshold: str | None = Field(
+        None,
+        pattern=r"^(100|[1-9][0-9]?)% of [1-9][0-9]{0,4}$",
+        description="Share of the latest calls that must find it away, such as 50% of 100. Absent: one call is enough.",
+    )
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for each in schema["properties"].values():
+        each.pop("default", None)
+
+
+class SourceHandlerSection(HandlerDefaults):
+    """The handler of one source. What it leaves out is that of the section ``handler``."""
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
+
+class HandlerSection(HandlerDefaults):
+    """A handler with all its settings, see :meth:`Settings.handler_of`."""
+
+    callable: str = Field(pattern=_CALLABLE)
+    dependencies: tuple[tuple[str, DependencySection], ...] = ()
+    """What the source declares, by name."""
+
+
 class SourceSection(CodecSection):
     """A source topic."""
 
@@ -88,37 +235,11 @@ class SourceSection(CodecSection):
     policy: PolicyEntrySection | None = Field(
         None, description="Replaces policyEntry, activemq or artemis for this source."
     )
-
-
-class OutputSection(CodecSection):
-    """A topic to which handlers emit values instead of bytes."""
-
-    topic: str = Field(min_length=1)
-
-
-class HandlerSection(Section):
-    """The user's function and how it runs."""
-
-    callable: str = Field(pattern=r"^[^:\s]+:[^:\s]+$", description="package.module:function")
-    slots: int = Field(1, ge=1, le=1024, description="Number of records that are handled concurrently.")
-    isolation: Isolation = Field(
-        Isolation.NONE, description="process: each slot is a child process; a crash loses only that process."
+    handler: SourceHandlerSection | None = Field(
+        None, description="Handler of this source. What it leaves out is that of the section handler."
     )
-    ordering: Ordering = Ordering.PARTITION
-    vectorized: bool = Field(
-        default=False, description="The function takes an Arrow record batch; only for redelivery pipeline stream."
-    )
-    deadline: Duration | None = Field(None, description="Time limit for one record. Absent: no limit.")
-    not_retryable: tuple[str, ...] = Field(
-        (), description="Exception classes, package.module:Class, that are dead-lettered without a redelivery."
-    )
-    non_blocking_redelivery: bool = Field(
-        default=True,
-        description="false keeps the order: later records of the partition or key wait for a failed record.",
-    )
-    persist_delivery_count_before_delivery: bool = Field(
-        default=False,
-        description="Count a delivery before it starts: a record that kills its worker is dead-lettered in the end.",
+    dependencies: tuple[str, ...] = Field(
+        (), description="Names in the section dependencies: while one of them is away, this source waits."
     )
 
 
@@ -162,6 +283,13 @@ class LimitsSection(Section):
         return min(self.batch, self.buffer_records)
 
 
+DEFAULT_WIDTH = 16
+"""The largest number of partitions of the tiers and ready topics of a new group, unless its configuration has one.
+
+Each partition that a write touches costs a request and a marker. Redeliveries are handled by at most as many workers.
+"""
+
+
 class TopicsSection(Section):
     """Names and properties of the internal topics. ``{group}``, ``{topic}`` and ``{delay}`` are placeholders."""
 
@@ -173,7 +301,10 @@ class TopicsSection(Section):
     redrive: str = Field("{group}.dlq", description="Start of the names of the topics .jobs, .actions and .parked.")
     replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
     max_partitions: int | None = Field(
-        None, ge=1, description="Largest number of partitions of tiers and ready topics. Absent: that of the source."
+        None,
+        ge=1,
+        description="Largest number of partitions of tiers and ready topics. "
+        f"Absent: {DEFAULT_WIDTH} in a new group; as many as the source in a group that is older than this default.",
     )
     audit_horizon: Duration = Field(timedelta(days=7), description="How long internal topics keep finished records.")
 
@@ -242,7 +373,12 @@ class Settings(Section):
     )
     sources: tuple[SourceSection, ...] = Field(min_length=1)
     outputs: tuple[OutputSection, ...] = ()
-    handler: HandlerSection | None = Field(None, description="Absent: the file is for schedulers and tools only.")
+    dependencies: dict[str, DependencySection] = Field(
+        {}, description="What handlers call and can be away, by a name of your own."
+    )
+    handler: HandlerDefaults | None = Field(
+        None, description="Absent, also in each source: the file is for schedulers and tools only."
+    )
     mode: AcknowledgementMode = AcknowledgementMode.TRANSACTED
     acknowledgement: AcknowledgementSection = AcknowledgementSection()
     policy_entry: PolicyEntrySection = PolicyEntrySection()
@@ -272,6 +408,27 @@ class Settings(Section):
         resolution = self.resolution(source.destination or topic, topic)
         return self.policy_entry.value() if resolution is None else resolution.entry
 
+    @cached_property
+    def handlers(self) -> Mapping[str, HandlerSection]:
+        """The handler of each source topic; empty if the file is for schedulers and tools only."""
+        found = {source.topic: self._handler(source.handler, source.dependencies) for source in self.sources}
+        return {topic: handler for topic, handler in found.items() if handler is not None}
+
+    def handler_of(self, topic: str) -> HandlerSection | None:
+        """Return the handler of a source topic, or of a source that would leave everything to the section ``handler``.
+
+        ``None`` if there is none. Sources whose handlers are equal share one.
+        """
+        return self.handlers.get(topic) or self._handler(None)
+
+    def _handler(self, own: SourceHandlerSection | None, needs: tuple[str, ...] = ()) -> HandlerSection | None:
+        sections = [section for section in (self.handler, own) if section is not None]
+        given = {name: getattr(section, name) for section in sections for name in section.model_fields_set}
+        if given.get("callable") is None:
+            return None
+        declared = tuple((each, self.dependencies[each]) for each in sorted(set(needs) & self.dependencies.keys()))
+        return HandlerSection(**given, dependencies=declared)
+
     def policy_sections(self) -> Iterator[tuple[Path, PolicyEntrySection]]:
         """Yield every policy section of the file with its path."""
         yield ("policyEntry",), self.policy_entry
@@ -291,11 +448,11 @@ class Settings(Section):
         """
         kafka = self.topic_of(destination) if topic is None else topic
         if self.activemq is not None:
-            longest = self.activemq.maximum_handler_delay_ms
+            longest = milliseconds(self.activemq.maximum_handler_delay)
             name = parse_destination(destination)
             return resolve_classic(self._classic, name, kafka, self.group, longest)
         if self.artemis is not None:
-            longest = self.artemis.maximum_handler_delay_ms
+            longest = milliseconds(self.artemis.maximum_handler_delay)
             return resolve_artemis(self._repository, without_kind(destination), kafka, longest)
         return None
 
@@ -343,16 +500,8 @@ class Settings(Section):
 
     def naming(self) -> Naming:
         """Return the names of the group's topics."""
-        topics = self.topics
-        return Naming(
-            group=self.group,
-            retry=topics.retry,
-            mixed=topics.mixed,
-            ready=topics.ready,
-            journal=topics.journal,
-            control=topics.control,
-            redrive=topics.redrive,
-        )
+        templates = {each.name: getattr(self.topics, each.name) for each in fields(Naming) if each.name != "group"}
+        return Naming(group=self.group, **templates)
 
 
 class _EditorSchema(GenerateJsonSchema):

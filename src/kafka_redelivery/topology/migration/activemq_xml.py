@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, SEPARATOR, Kind, named
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, SEPARATOR, DestinationKind, named
 from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.errors import DestinationError
-from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS
-from kafka_redelivery.topology.java.regex import java_pattern
-from kafka_redelivery.topology.migration.classic_beans import Beans
-from kafka_redelivery.topology.migration.classic_schema import ELEMENTS, NAMESPACE, SHAPES
+from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pattern
+from kafka_redelivery.topology.migration.classic_beans import ELEMENTS, NAMESPACE, SHAPES, Beans
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import Element
@@ -153,7 +151,7 @@ class _ActiveMqXml:
         for policy in list(broker.all("destinationPolicy"))[-1:]:
             maps = list(self._beans.inside(policy, "policyMap"))
         for policy_map in maps:
-            self._policy_map(policy_map, section)
+            section |= self._map(policy_map, "policyEntry", "policyEntries", self._policy_entry)
         plugins = [found for container in broker.all("plugins") for found in self._plugins(container)]
         if plugins:
             section["plugins"] = plugins
@@ -164,16 +162,17 @@ class _ActiveMqXml:
                     [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
                 )
 
-    def _policy_map(self, policy_map: Element, section: dict[str, Any]) -> None:
+    def _map(self, of: Element, name: str, plural: str, read: Callable[[Element], dict[str, Any]]) -> dict[str, Any]:
+        """Return the default entry and the entries of a map; ``read`` returns one of them."""
+        found: dict[str, Any] = {}
         entries: list[dict[str, Any]] = []
-        for container, entry in self._entries(policy_map, "policyEntry", "policyEntries"):
-            found = self._policy_entry(entry)
+        for container, element in self._entries(of, name, plural):
+            entry = read(element)
             if container == "defaultEntry":
-                section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
-            elif not self._matches_nothing(found, entry):
-                entries.append(self._with_target(found, entry))
-        if entries:
-            section["policyEntries"] = entries
+                found["defaultEntry"] = {key: text for key, text in entry.items() if key not in _TARGETS}
+            elif not self._matches_nothing(entry, element):
+                entries.append(self._with_target(entry, element))
+        return {**found, plural: entries} if entries else found
 
     def _entries(self, of: Element, name: str, plural: str) -> Iterator[tuple[str, Element]]:
         """Yield the entries of a map, each with the name of the element around it. Refuse other elements."""
@@ -241,12 +240,12 @@ class _ActiveMqXml:
                 continue
             if not name.strip():
                 self._beans.refuse(child, f"<{child.name}> has an empty physicalName")
-            if kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
+            if kind in {DestinationKind.TEMP_QUEUE, DestinationKind.TEMP_TOPIC}:
                 self._imported.note(
                     child.line,
                     f"the dead letters of {kind} {name} go to a queue, because Kafka has no temporary topics",
                 )
-                kind = str(Kind.QUEUE)
+                kind = str(DestinationKind.QUEUE)
             found["deadLetterQueue"] = _target(kind, name)
         return found
 
@@ -276,24 +275,15 @@ class _ActiveMqXml:
         for child in plugin.all("redeliveryPolicyMap"):
             maps += self._beans.inside(child, "redeliveryPolicyMap")
         for policy_map in maps:
-            found["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
+            found["redeliveryPolicyMap"] = self._map(
+                policy_map, "redeliveryPolicy", "redeliveryPolicyEntries", self._redelivery_policy
+            )
         return found
 
-    def _redelivery_map(self, policy_map: Element) -> dict[str, Any]:
-        entries: list[dict[str, Any]] = []
-        found: dict[str, Any] = {}
-        for container, entry in self._entries(policy_map, "redeliveryPolicy", "redeliveryPolicyEntries"):
-            attributes = self._beans.attributes(entry)
-            policy = self._entry(entry) | {
-                key: text for key, text in attributes.items() if key not in {*_TARGETS, "id", "destination"}
-            }
-            if container == "defaultEntry":
-                found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
-            elif not self._matches_nothing(policy, entry):
-                entries.append(self._with_target(policy, entry))
-        if entries:
-            found["redeliveryPolicyEntries"] = entries
-        return found
+    def _redelivery_policy(self, entry: Element) -> dict[str, Any]:
+        attributes = self._beans.attributes(entry)
+        own = {key: text for key, text in attributes.items() if key not in {*_TARGETS, "id", "destination"}}
+        return self._entry(entry) | own
 
     def _discarding_plugin(self, plugin: Element) -> dict[str, Any]:
         found = dict(self._beans.attributes(plugin))
@@ -345,10 +335,12 @@ class _ActiveMqXml:
 
 
 def _target(kind: str, name: str) -> dict[str, Any]:
-    temporary = {Kind.TEMP_QUEUE: "tempQueue", Kind.TEMP_TOPIC: "tempTopic"}.get(Kind(kind))
+    temporary = {DestinationKind.TEMP_QUEUE: "tempQueue", DestinationKind.TEMP_TOPIC: "tempTopic"}.get(
+        DestinationKind(kind)
+    )
     if temporary is not None:
         return {temporary: set(name.split(SEPARATOR)) <= _WILDCARDS} if name.strip() else {}
     try:
-        return {kind: named(Kind(kind), name).name}
+        return {kind: named(DestinationKind(kind), name).name}
     except (DestinationError, ValueError):
         return {"queue": name}

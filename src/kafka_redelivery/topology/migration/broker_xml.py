@@ -2,34 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES
-from kafka_redelivery.topology.artemis.match import Wildcards
-from kafka_redelivery.topology.artemis.ranking import hash_order
-from kafka_redelivery.topology.artemis.repository import SettingsRepository
+from kafka_redelivery.topology.artemis.repository import SettingsRepository, Wildcards, hash_order
 from kafka_redelivery.topology.config.document import MAX_VALUES
 from kafka_redelivery.topology.errors import MatchError
-from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS
-from kafka_redelivery.topology.migration.artemis_schema import (
-    ADDRESS_SETTING,
-    CHOICES,
-    CORE,
-    CORE_NAMES,
-    LIMITS,
-    NO_DEFAULT,
-    WILDCARDS,
-)
+from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS
 from kafka_redelivery.topology.migration.placeholders import (
+    PlaceholderError,
     PlaceholderValues,
-    TooLongError,
-    UnresolvedError,
     artemis_text,
 )
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
-from kafka_redelivery.topology.migration.schema import valid, value
-from kafka_redelivery.topology.migration.xml_tree import Element, decoded
+from kafka_redelivery.topology.migration.schema import types, valid, value, words
+from kafka_redelivery.topology.migration.xml_tree import Element, decoded, refused
+
+ADDRESS_SETTING = types(
+    string="""
+        dead-letter-address dead-letter-queue-prefix dead-letter-queue-suffix expiry-address expiry-queue-prefix
+        expiry-queue-suffix address-full-policy page-full-policy default-last-value-key default-group-first-key
+        slow-consumer-threshold-measurement-unit slow-consumer-policy config-delete-queues config-delete-addresses
+        config-delete-diverts default-queue-routing-type default-address-routing-type
+    """,
+    boolean="""
+        auto-create-dead-letter-resources auto-create-expiry-resources no-expiry last-value-queue
+        default-last-value-queue default-non-destructive default-exclusive-queue default-group-rebalance
+        default-group-rebalance-pause-dispatch send-to-dla-on-no-route auto-create-jms-queues auto-delete-jms-queues
+        auto-create-jms-topics auto-delete-jms-topics auto-create-queues auto-delete-queues
+        auto-delete-created-queues auto-delete-queues-skip-usage-check auto-create-addresses auto-delete-addresses
+        auto-delete-addresses-skip-usage-check default-purge-on-no-consumers enable-metrics enable-ingress-timestamp
+    """,
+    int="""
+        max-delivery-attempts page-max-cache-size max-read-page-messages prefetch-page-messages
+        message-counter-history-day-limit default-group-buckets default-consumers-before-dispatch
+        management-browse-page-size management-message-attribute-size-limit default-max-consumers
+        default-consumer-window-size id-cache-size initial-queue-buffer-size max-size-messages
+    """,
+    long="""
+        expiry-delay min-expiry-delay max-expiry-delay redelivery-delay max-redelivery-delay page-limit-messages
+        default-delay-before-dispatch redistribution-delay slow-consumer-threshold slow-consumer-check-period
+        auto-delete-queues-delay auto-delete-queues-message-count auto-delete-addresses-delay default-ring-size
+        retroactive-message-count
+    """,
+    bytes="""
+        max-size-bytes page-limit-bytes page-size-bytes max-read-page-bytes prefetch-page-bytes
+        max-size-bytes-reject-threshold
+    """,
+    double="redelivery-delay-multiplier redelivery-collision-avoidance-factor",
+)
+"""The types of the children of ``<address-setting>``, from the XML schema of Artemis 2.40."""
+
+NO_DEFAULT = frozenset(("send-to-dla-on-no-route", "enabled", "routing-enabled"))
+"""Booleans that must not be empty."""
+
+CHOICES = {
+    "address-full-policy": frozenset(("DROP", "FAIL", "PAGE", "BLOCK")),
+    "page-full-policy": frozenset(("DROP", "FAIL")),
+    "slow-consumer-policy": frozenset(("KILL", "NOTIFY")),
+    "config-delete-queues": frozenset(("OFF", "FORCE")),
+    "config-delete-addresses": frozenset(("OFF", "FORCE")),
+    "config-delete-diverts": frozenset(("OFF", "FORCE")),
+    "slow-consumer-threshold-measurement-unit": frozenset(
+        ("MESSAGES_PER_SECOND", "MESSAGES_PER_MINUTE", "MESSAGES_PER_HOUR", "MESSAGES_PER_DAY")
+    ),
+    "journal-type": frozenset(("ASYNCIO", "NIO", "MAPPED")),
+    "critical-analyzer-policy": frozenset(("LOG", "HALT", "SHUTDOWN")),
+    "default-queue-routing-type": frozenset(("ANYCAST", "MULTICAST")),
+    "default-address-routing-type": frozenset(("ANYCAST", "MULTICAST")),
+}
+"""Elements whose text is one of a few values."""
+
+_INT_MAX = 2**31 - 1
+
+LIMITS: dict[str, Callable[[float], bool]] = {
+    "auto-delete-addresses-delay": lambda found: found >= 0,
+    "auto-delete-queues-delay": lambda found: found >= 0,
+    "auto-delete-queues-message-count": lambda found: found >= -1,
+    "id-cache-size": lambda found: found >= 0,
+    "initial-queue-buffer-size": lambda found: found > 0 and int(found).bit_count() == 1,
+    "max-read-page-bytes": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "max-read-page-messages": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "page-limit-bytes": lambda found: found == -1 or found > 0,
+    "page-limit-messages": lambda found: found == -1 or found > 0,
+    "page-size-bytes": lambda found: 0 < found <= _INT_MAX,
+    "prefetch-page-bytes": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "prefetch-page-messages": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "redelivery-collision-avoidance-factor": lambda found: 0 <= found <= 1,
+    "retroactive-message-count": lambda found: found >= 0,
+    "slow-consumer-check-period": lambda found: found > 0,
+    "slow-consumer-threshold": lambda found: found == -1 or found > 0,
+}
+"""Numbers for which the broker accepts only some values.
+
+Source: ``FileConfigurationParser.parseAddressSettings``.
+"""
+
+CORE = types(
+    boolean="""
+        amqp-use-core-subscription-naming resolve-protocols journal-datasync large-message-sync persistence-enabled
+        graceful-shutdown-enabled security-enabled wild-card-routing-enabled mask-password jmx-management-enabled
+        jmx-use-broker-name message-counter-enabled async-connection-execution-enabled persist-id-cache
+        persist-delivery-count-before-delivery populate-validated-user reject-empty-validated-user
+        create-bindings-dir read-whole-page create-journal-dir journal-sync-transactional
+        journal-sync-non-transactional log-journal-write-rate critical-analyzer mirror-ack-manager-warn-unacked
+        mirror-page-transaction suppress-session-notifications management-message-rbac
+    """,
+    int="""
+        scheduled-thread-pool-max-size thread-pool-max-size message-counter-max-day-history
+        message-expiry-thread-priority id-cache-size page-max-concurrent-io journal-min-files journal-pool-files
+        journal-compact-percentage journal-compact-min-files journal-max-io journal-file-open-timeout max-disk-usage
+        memory-warning-threshold page-sync-timeout mirror-ack-manager-queue-attempts mirror-ack-manager-page-attempts
+        mirror-ack-manager-retry-delay
+    """,
+    long="""
+        graceful-shutdown-timeout security-invalidation-interval authentication-cache-size authorization-cache-size
+        journal-lock-acquisition-timeout message-counter-sample-period connection-ttl-override
+        connection-ttl-check-interval configuration-file-refresh-period transaction-timeout
+        transaction-timeout-scan-period message-expiry-scan-period address-queue-scan-period max-redelivery-records
+        mqtt-session-scan-interval mqtt-session-state-persistence-timeout journal-buffer-timeout
+        journal-device-block-size server-dump-interval global-max-messages disk-scan-period memory-measure-interval
+        critical-analyzer-timeout critical-analyzer-check-period network-check-period network-check-timeout
+    """,
+)
+"""The types of the simple children of ``<core>``; those that are not listed are text."""
+
+WILDCARDS = {
+    "enabled": "boolean",
+    "routing-enabled": "boolean",
+    "delimiter": "string",
+    "any-words": "string",
+    "single-word": "string",
+}
+
+CORE_NAMES = CORE.keys() | words(
+    """
+        name system-property-prefix internal-naming-prefix management-address management-notification-address
+        cluster-user cluster-password password-codec log-delegate-factory-class-name jmx-domain
+        temporary-queue-namespace remoting-incoming-interceptors remoting-outgoing-interceptors connectors acceptors
+        broadcast-groups discovery-groups diverts queues bridges federations ha-policy cluster-connections
+        broker-connections connection-routers grouping-handler paging-directory bindings-directory journal-directory
+        journal-retention-directory node-manager-lock-directory journal-type journal-buffer-size journal-file-size
+        global-max-size-percent-of-jvm-max-memory global-max-size min-disk-free large-messages-directory store
+        critical-analyzer-policy literal-match-markers view-permission-method-match-pattern management-rbac-prefix
+        security-settings broker-plugins metrics-plugin metrics address-settings resource-limit-settings
+        connector-services addresses network-check-list network-check-URL-list network-check-NIC
+        network-check-ping-command network-check-ping6-command wildcard-addresses
+    """
+)
+"""All children that ``<core>`` may have, each at most once."""
+
 
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
@@ -72,9 +195,7 @@ def replaced(content: bytes, name: str, values: PlaceholderValues) -> str:
 def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | None = None) -> str:
     try:
         return artemis_text(text, properties)
-    except UnresolvedError as error:
-        raise MigrationError(name, f"has a placeholder that cannot be replaced: {error.name!r}", line) from None
-    except TooLongError as error:
+    except PlaceholderError as error:
         raise MigrationError(name, str(error), line) from None
 
 
@@ -277,4 +398,4 @@ class _BrokerXml:
             seen.add(child.name)
 
     def _refuse(self, element: Element, problem: str) -> None:
-        raise MigrationError(self._name, f"{problem}; the broker refuses the file", element.line)
+        raise refused(element, self._name, problem)

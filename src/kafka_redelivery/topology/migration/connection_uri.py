@@ -19,7 +19,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_redelivery.topology.java.text import decoded_query, java_boolean, java_double, java_integer, percent_decoded
+from kafka_redelivery.topology.java.numbers import (
+    decoded_query,
+    java_boolean,
+    java_double,
+    java_integer,
+    percent_decoded,
+)
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.schema import words
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode

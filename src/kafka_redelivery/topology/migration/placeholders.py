@@ -31,36 +31,23 @@ class PlaceholderValues:
         return {**self.environment, **self.given}
 
 
-class UnresolvedError(Exception):
-    """The placeholder ``name`` has no value, or no name."""
+class PlaceholderError(Exception):
+    """A text cannot be used because of its placeholders: :attr:`missing` has no value or no name, or it says why."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-class CircularError(Exception):
-    """The value of the placeholder ``name`` contains the placeholder itself."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    def __init__(self, problem: str, missing: str | None = None) -> None:
+        super().__init__(problem)
+        self.missing = missing
 
 
-class TooLongError(Exception):
-    """The values of placeholders add more than ``MAX_CHARACTERS`` characters to a text."""
-
-    def __init__(self) -> None:
-        super().__init__(f"grows by more than {MAX_CHARACTERS:,} characters when its placeholders are replaced")
+TOO_LONG = f"grows by more than {MAX_CHARACTERS:,} characters when its placeholders are replaced"
 
 
 def spring_text(text: str, properties: Mapping[str, str]) -> str:
     """Replace placeholders as Spring does: ``${name}`` and ``${name:default}``.
 
     Raises:
-        UnresolvedError: a placeholder has neither a value nor a default.
-        CircularError: the value of a placeholder contains the placeholder.
-        TooLongError: the values are too long.
+        PlaceholderError: a placeholder has neither a value nor a default, its value contains it, or the values are too
+            long.
 
     Source: ``PropertyPlaceholderConfigurer``.
     """
@@ -74,12 +61,14 @@ def spring_text(text: str, properties: Mapping[str, str]) -> str:
             return properties[name]
         if colon:
             return default
-        raise UnresolvedError(name)
+        raise PlaceholderError(f"has a placeholder that cannot be replaced: {name!r}", name)
 
     found = _replaced(text, replacement)
     rest = _PLACEHOLDER.search(found)
     if rest is not None:
-        raise CircularError(rest[1])
+        raise PlaceholderError(
+            f"the value of the property {rest[1]} contains the property itself; the broker refuses the file"
+        )
     return found
 
 
@@ -89,8 +78,7 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
     A placeholder ends at the first ``}`` after its ``${``. Placeholders in values are replaced, too.
 
     Raises:
-        UnresolvedError: a placeholder has no name, or the values nest without end.
-        TooLongError: the values are too long.
+        PlaceholderError: a placeholder has no name, or the values nest without end or are too long.
 
     Source: ``XMLUtil.replaceSystemPropsInString``.
     """
@@ -102,10 +90,10 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
         found = properties.get(name, default.strip())
         nested += "${" in found
         if not name or nested > _MAX_NESTED:
-            raise UnresolvedError(name)
+            raise PlaceholderError(f"has a placeholder that cannot be replaced: {name!r}", name)
         added += max(0, len(found) - (end + 1 - start))
         if added > MAX_CHARACTERS:
-            raise TooLongError
+            raise PlaceholderError(TOO_LONG)
         done.append(text[position:start])
         if "${" in found:
             text, position = found + text[end + 1 :], 0
@@ -124,7 +112,7 @@ def _replaced(text: str, replacement: Callable[[re.Match[str]], str]) -> str:
         value = replacement(found)
         added += max(0, len(value) - len(found[0]))
         if added > MAX_CHARACTERS:
-            raise TooLongError
+            raise PlaceholderError(TOO_LONG)
         return value
 
     for _ in range(_MAX_ROUNDS):

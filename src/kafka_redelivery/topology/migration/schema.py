@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.topology.migration.result import MigrationError
-from kafka_redelivery.topology.migration.xml_tree import Element
+from kafka_redelivery.topology.migration.xml_tree import Element, refused
 
 _BLANKS = " \t\r\n"
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
@@ -34,6 +33,16 @@ class Shape:
 
     attributes: Mapping[str, str]
     children: frozenset[str] | None = frozenset()
+
+
+def types(**names: str) -> dict[str, str]:
+    """Return the type of each name, from lists of names by type."""
+    return {name: kind for kind, listed in names.items() for name in listed.split()}
+
+
+def shape(children: str, **attributes: str) -> Shape:
+    """Return the shape of an element from the names of its children, and of its attributes by their type."""
+    return Shape(types(**attributes), words(children))
 
 
 def valid(text: str, kind: str) -> bool:
@@ -102,13 +111,10 @@ def check_shape(element: Element, shape: Shape, name: str, *, lenient: bool = Fa
     for attribute, text in element.attributes.items():
         kind = shape.attributes.get(attribute)
         if kind is None:
-            problem = f"<{element.name}> has no attribute {attribute}; the broker refuses the file"
-            raise MigrationError(name, problem, element.line)
+            raise refused(element, name, f"<{element.name}> has no attribute {attribute}")
         if not valid(text, kind) and not (lenient and "${" in text):
-            problem = f"{attribute}={text!r} is not of the type {kind}; the broker refuses the file"
-            raise MigrationError(name, problem, element.line)
+            raise refused(element, name, f"{attribute}={text!r} is not of the type {kind}")
     if shape.children is not None:
         for child in element.children:
             if child.namespace == element.namespace and child.name not in shape.children:
-                problem = f"<{child.name}> is not allowed in <{element.name}>; the broker refuses the file"
-                raise MigrationError(name, problem, child.line)
+                raise refused(child, name, f"<{child.name}> is not allowed in <{element.name}>")

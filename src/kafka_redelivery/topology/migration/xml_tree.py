@@ -61,6 +61,11 @@ class Element:
             waiting += reversed(element.children)
 
 
+def refused(element: Element, name: str, problem: str) -> MigrationError:
+    """Return the error of a file that the broker itself refuses because of an element."""
+    return MigrationError(name, f"{problem}; the broker refuses the file", element.line)
+
+
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 
 

@@ -39,6 +39,9 @@ class FailureKind(StrEnum):
     UNDECODABLE = "undecodable"
     """The codec could not decode the record, so no handler got it."""
 
+    INVALID_VALUE = "invalid_value"
+    """The decoded value does not fit the type that the handler takes, so no handler got it."""
+
     REJECTED = "rejected"
     """Not retryable: the handler raised ``Reject``, or an exception of a class that is not retried."""
 
@@ -55,6 +58,9 @@ class FailureKind(StrEnum):
     topic.
     """
 
+    UNAVAILABLE = "unavailable"
+    """Something that the handler depends on is away. The record waits, uncounted; nothing is decided about it."""
+
     CRITICAL = "critical"
     """The worker cannot go on, and not because of the record: out of memory, ``SystemExit``, an error in the slot."""
 
@@ -64,8 +70,10 @@ NOT_DELIVERED = frozenset(
         FailureKind.EXPIRED,
         FailureKind.EXHAUSTED,
         FailureKind.UNDECODABLE,
+        FailureKind.INVALID_VALUE,
         FailureKind.BAD_HEADERS,
         FailureKind.UNDELIVERABLE,
+        FailureKind.UNAVAILABLE,
     }
 )
 """Failures that do not count as deliveries.
@@ -95,6 +103,9 @@ class Reason(StrEnum):
     REDELIVERIES_EXCEEDED = "redeliveries_exceeded"
     REJECTED = "rejected"
     UNDECODABLE = "undecodable"
+    INVALID_VALUE = "invalid_value"
+    """Its value does not fit the type that the handler takes."""
+
     EXPIRED = "expired"
     UNDELIVERABLE = "undeliverable"
     """Its retry record could not be written: refused by the broker, or its source is not configured and has no ready
@@ -114,13 +125,16 @@ class Failure(NamedTuple):
     """A failed delivery.
 
     ``exception`` is the name of the exception's class and ``message`` its text. ``after_ms`` is the delay in ms that
-    the handler asked for; ``None`` = the policy's delay.
+    the handler asked for; ``None`` = the policy's delay. ``dependency`` is what is away, and ``key_only`` whether only
+    records of the same key need it.
     """
 
     kind: FailureKind
     exception: str = ""
     message: str = ""
     after_ms: int | None = None
+    dependency: str = ""
+    key_only: bool = False
 
     @property
     def cause(self) -> str:
@@ -173,6 +187,7 @@ Decision = Ack | Retry | DeadLetter | Discard | Halt
 _NO_RETRY = {
     FailureKind.EXHAUSTED: Reason.REDELIVERIES_EXCEEDED,
     FailureKind.UNDECODABLE: Reason.UNDECODABLE,
+    FailureKind.INVALID_VALUE: Reason.INVALID_VALUE,
     FailureKind.REJECTED: Reason.REJECTED,
     FailureKind.BAD_HEADERS: Reason.BAD_HEADERS,
     FailureKind.UNDELIVERABLE: Reason.UNDELIVERABLE,
@@ -221,12 +236,15 @@ def decide(
         case (
             FailureKind.EXHAUSTED
             | FailureKind.UNDECODABLE
+            | FailureKind.INVALID_VALUE
             | FailureKind.REJECTED
             | FailureKind.BAD_HEADERS
             | FailureKind.UNDELIVERABLE
             | FailureKind.EXPIRED
         ):
             return _dead_letter(_NO_RETRY[failure.kind], failure, lineage, entry, now_ms)
+        case FailureKind.UNAVAILABLE:  # only for records of its key: it waits in place
+            return Retry(failure.after_ms or 0, now_ms + (failure.after_ms or 0))
         case FailureKind.CRITICAL:
             return Halt(failure)
         case _:
@@ -268,3 +286,39 @@ def _dead_letter(
         return Discard(reason, failure, ack_type)
     never_expires = strategy.expiration <= 0 or (reason is Reason.EXPIRED and strategy.expiry_topic is not None)
     return DeadLetter(reason, failure, 0 if never_expires else now_ms + strategy.expiration, ack_type)
+
+
+_TEXT_OF_OURS = frozenset(
+    {
+        FailureKind.DEADLINE,
+        FailureKind.CLOSED,
+        FailureKind.DIED,
+        FailureKind.EXPIRED,
+        FailureKind.EXHAUSTED,
+        FailureKind.INVALID_VALUE,
+        FailureKind.UNDELIVERABLE,
+    }
+)
+"""Failures whose text this project writes. It has nothing of key or value; that of an invalid value has it only if
+these details are ``full``."""
+
+
+class FailureDetails(StrEnum):
+    """What is written down about a failed record."""
+
+    FULL = "full"
+    """The class of the exception, its text and the record's key."""
+
+    CLASS_ONLY = "class-only"
+    """The class of the exception alone: its text and the key may have personal data."""
+
+    @property
+    def class_only(self) -> bool:
+        """Whether texts of exceptions and keys of records are left out."""
+        return self is FailureDetails.CLASS_ONLY
+
+    def of(self, failure: Failure) -> Failure:
+        """Return what may be written down about a failure."""
+        if self is FailureDetails.FULL or failure.kind in _TEXT_OF_OURS:
+            return failure
+        return failure._replace(message="")

@@ -27,16 +27,13 @@ class RetryPolicy(Protocol):
     @property
     def randomised(self) -> bool:
         """Whether two records that fail alike can get different delays."""
-        ...
 
     @property
     def max_deliveries(self) -> int | None:
         """How often a record that always fails is delivered; ``None`` if there is no limit."""
-        ...
 
     def exceeded(self, deliveries: int) -> bool:
         """Whether a record that was delivered ``deliveries`` times (0 or more) may not be delivered again."""
-        ...
 
     def delay_ms(self, redelivery: int, jitter: Iterable[float]) -> int:
         """Return the delay in ms (0 or more) before a redelivery.
@@ -48,22 +45,18 @@ class RetryPolicy(Protocol):
         Raises:
             ValueError: ``redelivery`` is below 1, or there are too few draws.
         """
-        ...
 
     def delays_ms(self) -> Iterator[int]:
         """Yield the delays in ms before redelivery 1, 2, 3, ... without their random part.
 
         They are as the broker computes them, so they may be negative, and may go on after the last redelivery.
         """
-        ...
 
     def delay_range_ms(self, redelivery: int) -> tuple[int, int]:
         """Return the shortest and the longest delay in ms that a redelivery can have; both may be negative."""
-        ...
 
     def longest_delay_ms(self, horizon: int) -> int:
         """Return an upper bound in ms of the delays before the first ``horizon`` redeliveries."""
-        ...
 
 
 class DeadLetterKind(StrEnum):

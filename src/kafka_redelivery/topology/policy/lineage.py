@@ -57,5 +57,4 @@ def parse_message_id(message_id: str) -> tuple[str, int, int]:
         partition, offset = int(number), int(place)
         if partition <= _MAX_PARTITION and offset <= LONG_MAX:
             return address, partition, offset
-    msg = f"not a message id of the form topic-partition@offset: {message_id[:300]!r}"
-    raise ValueError(msg)
+    raise ValueError(f"not a message id of the form topic-partition@offset: {message_id[:300]!r}")

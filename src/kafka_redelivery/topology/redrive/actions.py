@@ -34,7 +34,7 @@ from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Disc
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 from kafka_redelivery.topology.wire.control import whole
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 
 _REASON_BYTES: Final = 1_500
 """Size of a reason in a record: a chunk of refused letters fits into a record of 1 MB, the default limit of Kafka."""
@@ -108,7 +108,7 @@ class SliceProgress:
     """Whether there is a record of the slice that cannot be read."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    """What is said to have become of letters, by offset; :class:`Standings` says for which of them it counts."""
+    """What is said to have become of letters, by offset; :meth:`known` says for which of them it counts."""
 
     @property
     def dealt(self) -> int:

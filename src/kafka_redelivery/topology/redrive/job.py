@@ -60,6 +60,9 @@ from kafka_redelivery.topology.wire.control import whole
 CHUNK = 500
 """Letters in one transaction at most."""
 
+CHUNK_BYTES = 8 * 2**20
+"""Size of the letters in one transaction, unless one alone is larger."""
+
 MIN_RATE, MAX_RATE = 0.001, 1e9
 """The limits of a rate, in letters in a second."""
 
@@ -112,7 +115,15 @@ class JobOptions:
     """Letters in a second; ``None`` = unlimited."""
 
     allow_empty: bool = False
-    """Whether letters of another system are sent that have no content, see :attr:`Letter.no_content`."""
+    """Whether letters of another system are sent as they are that have no content, see :attr:`Letter.no_content`."""
+
+    restore_headers: bool = False
+    """Whether headers that another system has left out are those of the source record, if that is still there."""
+
+    @property
+    def reads_sources(self) -> bool:
+        """Whether records are read that letters of another system name."""
+        return not self.discard and (self.restore_headers or not self.allow_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +393,7 @@ def _check(options: Mapping[str, object]) -> None:
         match name, value:
             case ("group", str()) | ("to" | "ready", str() | None) | ("rate", None):
                 pass
-            case ("discard" | "keep_attempts" | "again" | "allow_empty", bool()):
+            case ("discard" | "keep_attempts" | "again" | "allow_empty" | "restore_headers", bool()):
                 pass
             case ("max_redrives", _):
                 whole(value, least=1)

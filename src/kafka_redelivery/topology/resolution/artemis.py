@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_redelivery.topology.artemis.address_settings import AddressSettings
 from kafka_redelivery.topology.artemis.repository import Resolved, SettingsRepository, address_of
-from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.faults import TopologyFault, warning
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 from kafka_redelivery.topology.topics.naming import kafka_topic
 
@@ -101,24 +101,21 @@ def _expired(settings: AddressSettings, address: str, topic: str, dead: _Target)
 def _warnings(resolved: Resolved, topic: str, dead: _Target, expired: _Target) -> Iterator[TopologyFault]:
     settings = resolved.settings
     if dead.lost is not None and settings.max_delivery_attempts > 0:
-        yield TopologyFault(
-            Severity.WARN,
+        yield warning(
             topic,
             f"has records that Artemis would drop after their last attempt: {dead.lost}",
             f"nothing here: they go to {dead.topic}",
             "set dead-letter-address to choose another topic",
         )
     if expired.lost is not None:
-        yield TopologyFault(
-            Severity.WARN,
+        yield warning(
             topic,
             f"has records that Artemis would drop when they expire: {expired.lost}",
             f"nothing here: they go to {expired.topic}",
             "set expiry-address to choose another topic",
         )
     if resolved.tie:
-        yield TopologyFault(
-            Severity.WARN,
+        yield warning(
             topic,
             f"has two matches of the same rank ({', '.join(resolved.matches)}), ordered by their hash as in Artemis",
             "nothing",
@@ -126,8 +123,7 @@ def _warnings(resolved: Resolved, topic: str, dead: _Target, expired: _Target) -
         )
     for written in (settings.dead_letter_address, settings.expiry_address):
         if written and kafka_topic(written) != written:
-            yield TopologyFault(
-                Severity.WARN,
+            yield warning(
                 topic,
                 f"names {written}, which Kafka does not allow as a name",
                 f"nothing; the topic is {kafka_topic(written)}",

@@ -20,7 +20,7 @@ from kafka_redelivery.topology.classic.layers import LayeredRedelivery
 from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.classic.strategies import DiscardingStrategy, IndividualStrategy
-from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.faults import TopologyFault, warning
 from kafka_redelivery.topology.java.numbers import MAX_LIFETIME_MS
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 from kafka_redelivery.topology.topics.naming import kafka_topic
@@ -171,19 +171,22 @@ class _Resolver:
             (self.client.choice, "redeliveryPolicyMap of the client"),
         ):
             if not choice.stable:
-                yield self._warning(
+                yield warning(
+                    self.topic,
                     f"matches several entries of {what} that the broker ranks differently from run to run",
                     "nothing; here the most specific one decides always, see docs/migration.md",
                     "give it an entry of its own",
                 )
         if self.loops and self.dead_letters().kind is not DeadLetterKind.DISCARDING:
-            yield self._warning(
+            yield warning(
+                self.topic,
                 f"is its own dead-letter destination ({self.dead_letter})",
                 f"nothing here: they go to {self.dead_letter_topic}; the broker drops them",
                 "give the strategy a prefix or a suffix",
             )
         elif kafka_topic(self.dead_letter.name) != self.dead_letter.name:
-            yield self._warning(
+            yield warning(
+                self.topic,
                 f"has dead letters in {self.dead_letter.name}, which Kafka does not allow as a name",
                 f"nothing; the topic is {self.dead_letter_topic}",
                 "choose a prefix of letters, digits, '.', '_' and '-' to have the name you wrote",
@@ -192,11 +195,9 @@ class _Resolver:
         if policy is not None and min(policy.initial_redelivery_delay, policy.redelivery_delay) < (
             SHORTEST_BROKER_DELAY_MS
         ):
-            yield self._warning(
+            yield warning(
+                self.topic,
                 f"has a delay below {SHORTEST_BROKER_DELAY_MS} ms in the redelivery plugin",
                 "nothing; a real broker with this configuration does not start",
                 "nothing needs to be done here",
             )
-
-    def _warning(self, problem: str, loss: str, fix: str) -> TopologyFault:
-        return TopologyFault(Severity.WARN, self.topic, problem, loss, fix)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import NamedTuple
 
 from kafka_redelivery.topology.durations import format_milliseconds, parse_milliseconds
-from kafka_redelivery.topology.errors import TopicNameError
 
 MAX_NAME = 249
 """The length of the longest topic name that Kafka accepts."""
@@ -135,8 +135,7 @@ def delay_token(delay_ms: int) -> str:
         ValueError: the delay is not positive.
     """
     if delay_ms <= 0:
-        msg = f"a tier's delay must be positive, got {delay_ms} ms"
-        raise ValueError(msg)
+        raise ValueError(f"a tier's delay must be positive, got {delay_ms} ms")
     return format_milliseconds(delay_ms)
 
 
@@ -146,7 +145,18 @@ def kafka_topic(name: str) -> str:
     return topic.replace(".", "_") if topic in {".", ".."} else topic
 
 
-def check_names(names: Mapping[str, str]) -> list[TopicNameError]:
+class NameFault(NamedTuple):
+    """A topic name that is illegal, too long or ambiguous."""
+
+    role: str
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"topic name {self.name!r} ({self.role}) {self.problem}"
+
+
+def check_names(names: Mapping[str, str]) -> list[NameFault]:
     """Return one error for each planned topic name that cannot be used.
 
     A name cannot be used if it is illegal, longer than 249 characters or used twice, or if it differs from another one
@@ -155,18 +165,18 @@ def check_names(names: Mapping[str, str]) -> list[TopicNameError]:
     Args:
         names: the role of each topic, and its name; source topics included.
     """
-    errors: list[TopicNameError] = []
+    errors: list[NameFault] = []
     seen: dict[str, str] = {}
     for role, name in names.items():
         if not _LEGAL.fullmatch(name) or name in {".", ".."}:
-            errors.append(TopicNameError(name, f"({role}) may only contain letters, digits, '.', '_' and '-'"))
+            errors.append(NameFault(role, name, "may only contain letters, digits, '.', '_' and '-'"))
         elif len(name) > MAX_NAME:
-            errors.append(TopicNameError(name, f"({role}) has {len(name)} characters, Kafka allows {MAX_NAME}"))
+            errors.append(NameFault(role, name, f"has {len(name)} characters, Kafka allows {MAX_NAME}"))
         other = seen.setdefault(name.replace(".", "_"), role)
         if other != role:
             errors.append(
-                TopicNameError(
-                    name, f"({role}) is ambiguous: {other} has the same name, or one that differs only in '.' and '_'"
+                NameFault(
+                    role, name, f"is ambiguous: {other} has the same name, or one that differs only in '.' and '_'"
                 )
             )
     return errors

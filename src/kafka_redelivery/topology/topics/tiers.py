@@ -46,8 +46,7 @@ class TierSet:
             ValueError: ``remaining_ms`` is 0 or less, so the record belongs into the ready topic.
         """
         if remaining_ms <= 0:
-            msg = f"nothing remains to be waited for: {remaining_ms} ms"
-            raise ValueError(msg)
+            raise ValueError(f"nothing remains to be waited for: {remaining_ms} ms")
         if self.mixed:
             index = bisect_right(self.delays_ms, remaining_ms)
             tier = self.delays_ms[index - 1] if index else None

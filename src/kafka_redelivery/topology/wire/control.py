@@ -20,6 +20,9 @@ key                           fields of the value                 written by
                                                                    ``redelivery topology apply``
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
+``width``                     ``partitions``: how many tiers and   ``redelivery topology apply``, once for
+                              ready topics get at most, unless     a new group
+                              the configuration says
 ``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
                               all members of the group support
 ============================  ==================================  ======================================
@@ -84,6 +87,11 @@ class ControlState:
 
     retired: Mapping[str, int | None] = field(default_factory=dict)
     """The tiers, each with the time since when no policy needs it (epoch ms); ``None`` for one that is used."""
+
+    width: int | None = None
+    """The largest number of partitions of tiers and ready topics, unless the configuration has one.
+
+    ``None`` for a group that began before there was such a default."""
 
     level: int = 1
     """The feature level: the highest feature that all members of the group support."""
@@ -172,6 +180,11 @@ def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecor
     return control_record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
 
 
+def width_record(partitions: int, now_ms: int) -> ControlRecord:
+    """Return the record of the default width of a group's tiers and ready topics."""
+    return control_record("width", now_ms, partitions=partitions)
+
+
 def level_record(level: int, now_ms: int) -> ControlRecord:
     """Return the record of a feature level."""
     return control_record("feature-level", now_ms, level=level)
@@ -195,6 +208,7 @@ def control_state(  # noqa: C901 - a case for each kind of record
     marks: dict[_Partition | str, str] = {}
     former: dict[_Partition, int] = {}
     retired: dict[str, int | None] = {}
+    width: int | None = None
     level = 1
     for key, value in newest:
         try:
@@ -217,6 +231,8 @@ def control_state(  # noqa: C901 - a case for each kind of record
                 case ["tier", topic]:
                     since = fields_of(value)["retiredMs"]
                     retired[topic] = None if since is None else whole(since, most=LATEST_MS)
+                case ["width"]:
+                    width = whole(fields_of(value)["partitions"], least=1, most=_MAX_PARTITIONS)
                 case ["feature-level"]:
                     level = whole(fields_of(value)["level"], least=1)
                 case _:
@@ -231,6 +247,7 @@ def control_state(  # noqa: C901 - a case for each kind of record
         marks=marks,
         former=former,
         retired=retired,
+        width=width,
         level=level,
         cluster=cluster,
     )

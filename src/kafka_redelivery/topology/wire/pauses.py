@@ -1,4 +1,6 @@
-"""Pauses: records of the control topic that stop a group, a source or a tier until they are withdrawn or have ended.
+"""Pauses, and what processes report: records of the control topic.
+
+A pause stops a group, a source or a tier until it is withdrawn or has ended.
 
 ============================  ==================================  ======================================
 key                           fields of the value                 written by
@@ -9,9 +11,13 @@ key                           fields of the value                 written by
 ``process/{role}/{name}``     ``applied``: up to which offset of   each process, within two seconds after
                               this topic it obeys pauses           a change; a tombstone when it stops,
                                                                    and by the next ``pause``/``resume``
+``fault/{role}/{name}``       ``text``: what keeps records         each process, while something does (see
+                              waiting, and how to fix it; lines;   :func:`next_report`); a tombstone when nothing
+                              ``untilMs``: how long it holds       does, when it stops, and by others after an hour
 ============================  ==================================  ======================================
 
-A group that was never paused has none of these records. Versions that do not know them ignore them.
+A group that was never paused has no record of a pause or of a process. Versions that do not know them ignore them.
+:mod:`kafka_redelivery.topology.wire.outages` has the records of outages.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from typing import Any, NamedTuple
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.control import ControlRecord, control_record, fields_of, whole
+from kafka_redelivery.topology.wire.outages import OutageNote, ProbeLease, read_lease, read_outage
 
 
 class PauseScope(StrEnum):
@@ -78,6 +85,51 @@ class Applied(NamedTuple):
     """When it noted that (epoch ms)."""
 
 
+_DAMAGED = (ValueError, TypeError, LookupError, RecursionError)
+"""What the functions raise that read a record which this project has not written."""
+
+_FIRST_REPORT_MS = 180_000
+"""How long a report holds: the first one of a fault, and what is said later of a fault that has changed."""
+
+_LONGEST_REPORT_MS = 1_800_000
+
+REPORT_LENGTH = 4_000
+"""How many characters a report has at most."""
+
+
+class Reported(NamedTuple):
+    """What a process has reported."""
+
+    text: str
+    """What keeps records waiting, and how to fix it."""
+
+    at_ms: int
+    """When it was reported last (epoch ms)."""
+
+    until_ms: int
+    """How long that holds (epoch ms); the process has died if it has not reported again by then."""
+
+
+def next_report(last: Reported | None, text: str, now_ms: int) -> Reported | None:
+    """Return what a process reports now; ``None`` if its last report is good enough.
+
+    It reports again after a third of the time for which the last report holds, and at once that something began or
+    that nothing is wrong any more. A fault that lasts is reported ever more seldom, because Kafka compacts no segment
+    before it is full or a week old, and each process reads the whole topic when it starts.
+
+    Args:
+        last: its last report.
+        text: what keeps records waiting; empty if nothing does.
+        now_ms: epoch ms.
+    """
+    if last is None or not text:
+        return Reported(text, now_ms, now_ms + _FIRST_REPORT_MS) if last or text else None
+    same, held_ms = text == last.text, last.until_ms - last.at_ms
+    if now_ms - last.at_ms < (held_ms if same else _FIRST_REPORT_MS) // 3:
+        return None
+    return Reported(text, now_ms, now_ms + (min(2 * held_ms, _LONGEST_REPORT_MS) if same else _FIRST_REPORT_MS))
+
+
 class ProcessName(NamedTuple):
     """A process of the group: ``worker``, ``scheduler`` or ``stream``, and its instance name."""
 
@@ -88,6 +140,11 @@ class ProcessName(NamedTuple):
     def key(self) -> str:
         """The key of its record."""
         return f"process/{self.role}/{self.instance}"
+
+    @property
+    def fault_key(self) -> str:
+        """The key of the record with its faults."""
+        return f"fault/{self.role}/{self.instance}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +170,28 @@ class PausedTopics:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What a control topic says about pauses, and the tiers that it names."""
+    """What a control topic says about pauses and outages, and the tiers that it names."""
 
     pauses: Mapping[PauseTarget, Pause] = field(default_factory=lambda: MappingProxyType({}))
     processes: Mapping[ProcessName, Applied] = field(default_factory=lambda: MappingProxyType({}))
+    faults: Mapping[ProcessName, Reported] = field(default_factory=lambda: MappingProxyType({}))
     end: int = 0
-    """The offset behind the newest pause, or end of one; 0 = there is none."""
+    """The offset behind the newest pause, or end of one, or decision about an outage; 0 = there is none."""
 
     tiers: frozenset[str] = frozenset()
     """The tiers that the control topic names, used or retired."""
 
+    outages: Mapping[str, OutageNote] = field(default_factory=lambda: MappingProxyType({}))
+    """The newest opening or closing of each dependency's outage by a worker."""
+
+    decided: Mapping[str, OutageNote] = field(default_factory=lambda: MappingProxyType({}))
+    """The newest opening or closing of each dependency's outage by an operator."""
+
+    probes: Mapping[str, ProbeLease] = field(default_factory=lambda: MappingProxyType({}))
+    """The newest lease of each dependency's probe."""
+
     damaged: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Key and problem of each record that this project has not written; the record before it holds."""
+    """Key and problem of each pause and note that this project has not written; the record before it holds."""
 
     def readable(self) -> Pauses:
         """Return this, if all records could be read.
@@ -171,11 +238,21 @@ class Pauses:
                 case ["process", role, instance]:
                     changed = _changed(self.processes, ProcessName(role, instance), _applied(value))
                     return replace(self, processes=changed, damaged=_changed(self.damaged, name, None))
+                case ["fault", role, instance]:
+                    return replace(self, faults=_changed(self.faults, ProcessName(role, instance), _reported(value)))
+                case ["outage", dependency]:
+                    changed = _changed(self.outages, dependency, read_outage(value, offset))
+                    return replace(self, outages=changed)
+                case ["outage", dependency, "operator"]:
+                    changed = _changed(self.decided, dependency, read_outage(value, offset, operator=True))
+                    return replace(self, decided=changed, end=offset + 1)
+                case ["probe", dependency]:
+                    return replace(self, probes=_changed(self.probes, dependency, read_lease(value)))
                 case ["tier", topic]:
                     return replace(self, tiers=self.tiers - {topic} if value is None else self.tiers | {topic})
                 case _:
                     return self
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+        except _DAMAGED as error:
             return replace(self, damaged=_changed(self.damaged, name, str(error)))
 
 
@@ -187,6 +264,13 @@ def pause_record(target: PauseTarget, until_ms: int | None, now_ms: int) -> Cont
 def process_record(name: ProcessName, applied: int, now_ms: int) -> ControlRecord:
     """Return the record of a process that obeys everything below the offset ``applied``."""
     return control_record(name.key, now_ms, applied=applied)
+
+
+def fault_record(name: ProcessName, reported: Reported | None) -> ControlRecord:
+    """Return the record of what keeps records of a process waiting; without a text the one that withdraws it."""
+    if reported is None or not reported.text:
+        return ControlRecord(name.fault_key.encode(), None)
+    return control_record(name.fault_key, reported.at_ms, text=reported.text, untilMs=reported.until_ms)
 
 
 def tombstones(of: Iterable[PauseTarget | ProcessName]) -> list[ControlRecord]:
@@ -215,3 +299,15 @@ def _applied(value: bytes | None) -> Applied | None:
         return None
     fields = fields_of(value)
     return Applied(whole(fields["applied"]), whole(fields["firstSeenMs"], most=LATEST_MS))
+
+
+def _reported(value: bytes | None) -> Reported | None:
+    """Read a report; a damaged one counts as withdrawn, because no process has to obey it."""
+    if value is None:
+        return None
+    try:
+        fields = fields_of(value)
+        at_ms, until_ms = (whole(fields[name], most=LATEST_MS) for name in ("firstSeenMs", "untilMs"))
+        return Reported(str(fields["text"]), at_ms, until_ms)
+    except _DAMAGED:
+        return None

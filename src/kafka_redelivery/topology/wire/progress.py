@@ -129,16 +129,14 @@ class Progress:
         except ValueError as error:
             newer = newer_format(metadata)
             if newer is not None:
-                msg = (
+                raise ProgressError(
                     f"the commit at offset {offset} is in the format {newer} of a newer version: start that version "
                     "and stop it gracefully before you start this one (see docs/upgrading.md)"
-                )
-                raise ProgressError(msg) from None
-            msg = (
+                ) from None
+            raise ProgressError(
                 f"the commit at offset {offset} has metadata that is damaged or was not written by this project "
                 f"({metadata[:40]!r}: {error}): was the group's offset changed by another tool?"
-            )
-            raise ProgressError(msg) from None
+            ) from None
         progress = cls(
             offset,
             waiting=decoded.waiting,
@@ -178,8 +176,7 @@ class Progress:
         """
         hole = offset - self.next_offset
         if hole < 0:
-            msg = f"offset {offset} was fetched again after {self.next_offset - 1}"
-            raise ProgressError(msg)
+            raise ProgressError(f"offset {offset} was fetched again after {self.next_offset - 1}")
         self.next_offset = offset + 1
         if offset < self._restored_end:
             if offset not in self._restored:
@@ -292,7 +289,7 @@ class Progress:
         """
         watermark = self.watermark
         waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
-        note = self._note(watermark)
+        note = None if self.author is None else self._note(watermark, self.author)
         if not self._finished and self._restored_end <= watermark:
             if not waiting and note is None:
                 return Checkpoint(watermark, marked(self.mark, ""))
@@ -306,8 +303,7 @@ class Progress:
             metadata = encode(watermark, end, outstanding, waiting, note, bound=self.bound)
         metadata = marked(self.mark, metadata)
         if len(metadata) > METADATA_LIMIT:
-            msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
-            raise ProgressError(msg)
+            raise ProgressError(f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata")
         return Checkpoint(watermark, metadata)
 
     def can_track(self, more: int = 0) -> bool:
@@ -340,12 +336,10 @@ class Progress:
             self.waiting[isolated] = WaitingRecord(self.waiting[isolated].deliveries + 1, 0)
             self.fatal_offset = isolated
 
-    def _note(self, watermark: int) -> DeliveryNote | None:
-        if self.author is None:
-            return None
+    def _note(self, watermark: int, author: int) -> DeliveryNote | None:
         if self.note_end <= watermark and self.suspect_end <= watermark and self.isolated is None:
             return None
-        return DeliveryNote(self.author, self.note_end, self.suspect_end, self.isolated)
+        return DeliveryNote(author, self.note_end, self.suspect_end, self.isolated)
 
     def _discard_finished(self) -> None:
         watermark = self.watermark

@@ -157,29 +157,24 @@ def decode(watermark: int, metadata: str) -> DecodedProgress:
         ValueError: the metadata was not written by this project, or is damaged.
     """
     if len(metadata) > METADATA_LIMIT:  # a record of the control topic may have a megabyte, which would take a minute
-        msg = f"{len(metadata)} characters, and this project writes {METADATA_LIMIT} at most"
-        raise ValueError(msg)
+        raise ValueError(f"{len(metadata)} characters, and this project writes {METADATA_LIMIT} at most")
     _, metadata = split_mark(metadata)
     if not metadata:
         return DecodedProgress(watermark, set(), {})
     if not metadata.startswith(_FORMATS):
-        msg = "unknown format"
-        raise ValueError(msg)
+        raise ValueError("unknown format")
     prefix = metadata[: len(_FORMAT)]
     packed = base64.b64decode(metadata[len(_FORMAT) :], validate=True)
     if len(packed) < _MIN_BYTES or _checksum(prefix, packed[:-4]) != packed[-4:]:
-        msg = "wrong checksum"
-        raise ValueError(msg)
+        raise ValueError("wrong checksum")
     numbers = _Reader(packed[1:-4])
     if prefix in _BOUND and (own := numbers.number()) != watermark:
-        msg = f"was committed with offset {own}"
-        raise OtherOffsetError(msg)
+        raise OtherOffsetError(f"was committed with offset {own}")
     end = watermark + numbers.number()
     body = _Reader(numbers.take(numbers.number()))
     outstanding = set(_from_stretches(watermark, body) if packed[0] else _from_runs(watermark, body))
     if max(end, max(outstanding, default=end)) > LONG_MAX:
-        msg = "names an offset that Kafka does not have"
-        raise ValueError(msg)
+        raise ValueError("names an offset that Kafka does not have")
     note = _read_note(watermark, numbers) if prefix in {_FORMAT_WITH_NOTE, _BOUND_FORMAT_WITH_NOTE} else None
     waiting = {}
     while numbers.rest:
@@ -227,8 +222,7 @@ def _from_runs(watermark: int, body: _Reader) -> Iterator[int]:
         last = first + body.number()
         left -= last - first + 1
         if left < 0:
-            msg = "too many outstanding offsets"
-            raise ValueError(msg)
+            raise ValueError("too many outstanding offsets")
         yield from range(first, last + 1)
 
 
@@ -285,12 +279,10 @@ class _Reader:
             if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
                 self.rest = self.rest[index + 1 :]
                 return value
-        msg = f"has a number that is cut off, or has more than {_NUMBER_BYTES} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"has a number that is cut off, or has more than {_NUMBER_BYTES} bytes")
 
     def take(self, length: int) -> bytes:
         if length > len(self.rest):
-            msg = "ends within a field"
-            raise ValueError(msg)
+            raise ValueError("ends within a field")
         taken, self.rest = self.rest[:length], self.rest[length:]
         return taken

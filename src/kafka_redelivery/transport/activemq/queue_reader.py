@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import queue
+import re
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,9 +20,6 @@ from kafka_redelivery.transport.errors import TransportError
 
 try:
     import stomp
-
-    from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
-    from kafka_redelivery.transport.activemq.management import Management, NotToldError
 except ModuleNotFoundError as error:
     raise TransportError(
         "reading ActiveMQ takes the Python package stomp.py, which is not installed; install it with: "
@@ -55,7 +54,7 @@ logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
 
 
 class QueueError(TransportError):
-    """The broker cannot be reached, refuses the client or has ended the connection."""
+    """The broker cannot be reached, does not answer, refuses the client or has ended the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +101,166 @@ def _tls_problem(address: BrokerAddress, trusted: ssl.SSLContext | None) -> str:
         return f"no TLS connection to {address}: {error}; {fix}"
     except OSError:
         return ""
+
+
+_LENGTH: Final = re.compile(rb"^content-length:\s*(\d+)", re.MULTILINE)
+_ACK: Final = re.compile(rb"^ack:(.*)$", re.MULTILINE)
+
+
+class FrameEnds:
+    """Follows the bytes of a connection, and notes messages that go on behind the end of their frame.
+
+    Classic shows a text without its length, so its frame ends at the first U+0000 of the text. The client passes the
+    beginning on and skips the rest. What follows a whole frame has the token of the connection, which no text contains.
+    """
+
+    def __init__(self, token: str) -> None:
+        """Begin with a connection.
+
+        Args:
+            token: with what the names of all subscriptions and receipts of the connection begin.
+        """
+        marks = re.escape(token.encode())
+        self._known = re.compile(
+            rb"MESSAGE\n(?:.*\n)*?subscription:%b|RECEIPT\n(?:.*\n)*?receipt-id:%b|CONNECTED\n|ERROR\n" % (marks, marks)
+        )
+        self._data = bytearray()
+        self._searched = 0
+        self._length: int | None = None
+        self._in_body = False
+        self.open = ""
+        """The ``ack`` of the last message, as long as no other frame has followed it."""
+
+        self.cut: set[str] = set()
+        """The ``ack`` of each message that is known to go on behind its frame."""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._data += data
+        while self._body() if self._in_body else self._head():
+            pass
+
+    def _head(self) -> bool:
+        """Take the head of a frame, or the rest of a text; whether it is there."""
+        data = self._data
+        while data.startswith((b"\n", b"\r")):
+            del data[:1]
+        end, head_end = data.find(b"\0"), data.find(b"\n\n")
+        if end >= 0 and not 0 <= head_end < end:
+            self._take(end + 1)
+            self.cut.add(self.open)
+            return True
+        if head_end < 0:
+            return False
+        head = self._take(head_end + 2)
+        length = _LENGTH.search(head)
+        self._length, self._in_body = None if length is None else int(length[1]), True
+        if self._known.match(head) is None:
+            self.cut.add(self.open)
+        else:
+            ack = _ACK.search(head)
+            self.open = "" if ack is None else ack[1].decode(errors="replace").replace("\\c", ":")
+        return True
+
+    def _body(self) -> bool:
+        """Take the body of a frame with its end; whether it is there."""
+        end = self._data.find(b"\0", self._searched) if self._length is None else self._length
+        if not 0 <= end < len(self._data):
+            self._searched = len(self._data)
+            return False
+        if self._data[end]:
+            self.cut.add(self.open)
+        self._take(end + 1)
+        self._in_body = False
+        return True
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._data[:size])
+        del self._data[:size]
+        self._searched = 0
+        return taken
+
+
+_ANSWER_S: Final = 30.0
+
+
+class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
+    """What Artemis says of a queue; it takes the permission ``manage``.
+
+    The questions have a connection of their own, because a broker that refuses one may end its connection.
+    """
+
+    def __init__(self, connect: Callable[[stomp.ConnectionListener], Any], name: str) -> None:
+        """Ask about a queue.
+
+        Args:
+            connect: opens a connection that the listener gets the frames of, and that adds no length to what is sent.
+            name: the queue.
+        """
+        self._connect, self._name = connect, name
+        self._connection: Any = None
+        self._reply = f"redelivery.{uuid4().hex}"
+        """A queue that Artemis deletes when it has no reader."""
+
+        self._answers: queue.SimpleQueue[tuple[bool, bytes]] = queue.SimpleQueue()
+
+    def count(self) -> int:
+        """Return how many messages the queue has, with those that readers hold.
+
+        Raises:
+            QueueError: the broker does not say it.
+        """
+        return int(self._asked(_AMQ_Attribute="messageCount"))
+
+    def delivering(self) -> dict[str, Mapping[str, Any]]:
+        """Return what the broker knows of each message that a reader holds, by the number of the message.
+
+        Raises:
+            QueueError: the broker does not say it.
+        """
+        found = self._asked(_AMQ_OperationName="listDeliveringMessages")
+        return {str(each["messageID"]): each for held in found.values() for each in held}
+
+    def _asked(self, **question: str) -> Any:  # noqa: ANN401 - any JSON
+        try:
+            if self._connection is None:
+                self._connection = self._connect(self)
+                self._connection.subscribe(self._reply, "answers", ack="auto")
+            headers = {"reply-to": self._reply, "_AMQ_ResourceName": f"queue.{self._name}", **question}
+            self._connection.send("activemq.management", "[]", headers=headers)
+            succeeded, answer = self._answers.get(timeout=_ANSWER_S)
+        except queue.Empty:
+            raise QueueError(f"no answer within {_ANSWER_S:.0f} s") from None
+        except (OSError, stomp.exception.StompException) as error:
+            raise QueueError(f"{type(error).__name__} {error}") from error
+        if not succeeded:
+            raise QueueError(answer.decode(errors="replace")[:300])
+        try:
+            (found,) = json.loads(answer)
+        except ValueError as error:
+            raise QueueError(f"an answer that is no JSON: {error}") from error
+        return found
+
+    def close(self) -> None:
+        """Disconnect."""
+        with suppress(OSError, stomp.exception.StompException):
+            if self._connection is not None:
+                self._connection.disconnect()
+
+    # Called by the client, on its thread.
+
+    def on_message(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
+        """Note an answer."""
+        self._answers.put((frame.headers.get("_AMQ_OperationSucceeded") == "true", frame.body))
+
+    def on_error(self, frame: Any) -> None:  # noqa: ANN401 - as above
+        """Note a refusal, without the question that it quotes."""
+        said = str(frame.headers.get("message") or frame.body).partition(" CoreMessage[")[0]
+        self._answers.put((False, said.encode()))
+
+    def on_disconnected(self) -> None:
+        """Note that no answer will come."""
+        self._answers.put((False, b"the connection has ended"))
 
 
 class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
@@ -216,7 +375,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         if number not in self._told and not self._not_told:
             try:
                 self._told = self._management.delivering()
-            except NotToldError as error:
+            except QueueError as error:
                 self._not_told = f"Artemis does not tell their types, which takes the permission manage: {error}"
         return message._replace(server=self._server, told=self._told.get(number), problem=self._not_told)
 
@@ -290,7 +449,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
             return None
         try:
             return self._management.count() if is_artemis else self._browsed()
-        except (NotToldError, QueueError):
+        except QueueError:
             return None
 
     def _browsed(self) -> int:

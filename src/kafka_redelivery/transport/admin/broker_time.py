@@ -14,7 +14,7 @@ from confluent_kafka.admin import OffsetSpec
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
-from kafka_redelivery.transport.admin.topic_rights import describe_topics
+from kafka_redelivery.transport.admin.topics import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.kafka_errors import message_of

@@ -9,13 +9,13 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigEntry, ConfigResource, DescribeClusterResult
 
-from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, LoginError, NotAuthorisedError
+from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError, login_problem
 from kafka_redelivery.transport.client_config import Config, servers_of
 from kafka_redelivery.transport.client_log import LastFailure
-from kafka_redelivery.transport.errors import BrokerUnavailableError, ConnectionClosedError, TlsError
-from kafka_redelivery.transport.kafka_errors import NO_LOGIN, is_transient, message_of
+from kafka_redelivery.transport.errors import BrokerUnavailableError
+from kafka_redelivery.transport.kafka_errors import NO_LOGIN, is_transient, settings_refused
 from kafka_redelivery.transport.opening import open_admin
 
 _T = TypeVar("_T")
@@ -47,6 +47,9 @@ _CLOSED = "in state APIVERSION_QUERY"
 """Part of a message of the client: the connection exists, and the first request has no answer."""
 
 _RETRY_INTERVAL_S = 0.2
+_LOOK_S = 0.1
+
+DESCRIBE_CLUSTER = "describe the cluster"
 
 
 class AdminCalls:
@@ -59,7 +62,6 @@ class AdminCalls:
             ClientSettingsError: the client refuses its settings.
         """
         self._config = config
-        self.servers = servers_of(config)
         self.timeout_s = timeout_s
         self._client_errors: list[KafkaError] = []
         self._failure = LastFailure()
@@ -67,7 +69,7 @@ class AdminCalls:
         try:
             self.client = self._open()
         except (KafkaException, TypeError, ValueError) as error:
-            raise ClientSettingsError(message_of(error)) from None
+            raise settings_refused(error) from None
 
     def connected(self, operation: str) -> AdminClient:
         """Return the client when it is connected; ask it for what the leaders of partitions have to answer.
@@ -79,10 +81,46 @@ class AdminCalls:
             BrokerUnavailableError, NotAuthorisedError, AdminError: as :meth:`each`.
         """
         if not self._connected:
-            limit_s = self.timeout_s
-            self.repeated(operation, lambda: self.client.describe_cluster(request_timeout=limit_s).result(limit_s))
-            self._connected = True
+            self.cluster(operation)
         return self.client
+
+    def cluster(self, operation: str = DESCRIBE_CLUSTER) -> DescribeClusterResult:
+        """Return the id and the brokers of the cluster. Errors are those of :meth:`each`."""
+        limit_s = self.timeout_s
+        described: DescribeClusterResult = self.repeated(
+            operation, lambda: self.answer(self.client.describe_cluster(request_timeout=limit_s))
+        )
+        self._connected = True
+        return described
+
+    def config(self, resource: ConfigResource, right: str) -> dict[str, str]:
+        """Return the configuration of a broker or a group. Errors, and ``right``, are those of :meth:`each`."""
+        operation = f"read the configuration of {resource.restype.name.lower()} {resource.name}"
+        return values_of(self.each(operation, lambda: self.client.describe_configs([resource]), right)[resource])
+
+    def broker_config(self, cluster: DescribeClusterResult) -> dict[str, str]:
+        """Return the configuration of a broker. Errors are those of :meth:`each`."""
+        first = min(node.id for node in cluster.nodes)
+        return self.config(ConfigResource(ConfigResource.Type.BROKER, str(first)), "DescribeConfigs on the cluster")
+
+    def answer(self, future: Future[_T], within_s: float | None = None) -> _T:
+        """Return the answer to a request, within the time limit of each request or another one.
+
+        Raises:
+            KafkaException: the answer is an error.
+            TimeoutError: there is none in time, or none because the brokers refuse the login, which a client tries
+                again and again.
+        """
+        deadline = time.monotonic() + (self.timeout_s if within_s is None else within_s)
+        known = len(self._client_errors)
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                return future.result(min(_LOOK_S, left_s))
+            except TimeoutError:
+                self.client.poll(0)  # what it reports about its connections
+                if not left_s or any(each.code() in NO_LOGIN for each in self._client_errors[known:]):
+                    raise
 
     def _open(self) -> AdminClient:
         return open_admin(self._config, self._failure.logger, self._client_errors.append)
@@ -94,14 +132,14 @@ class AdminCalls:
             BrokerUnavailableError: no broker answered in time.
             NotAuthorisedError: the cluster refuses the credentials.
         """
+        operation = "list the topics"
+        client = self.connected(operation)  # a refused login ends this request at once, and not the next one
         try:
-            return self.client.list_topics(timeout=self.timeout_s)
+            return client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
             self.client.poll(0)
-            found = _final_error("list the topics", error.args[0], self._config, self._client_errors)
-            if type(found) is BrokerUnavailableError and _CLOSED in self._failure.text:
-                found = ConnectionClosedError(self.servers, self._failure.text)
-            raise found from None
+            failure = self._failure.text
+            raise _final_error(operation, error.args[0], self._config, self._client_errors, failure=failure) from None
 
     def each(
         self,
@@ -125,7 +163,7 @@ class AdminCalls:
         """
 
         def results() -> dict[_K, _T]:
-            return {key: future.result(self.timeout_s) for key, future in ask().items()}
+            return {key: self.answer(future) for key, future in ask().items()}
 
         return self.repeated(operation, results, right=right, passed_on=passed_on)
 
@@ -175,7 +213,8 @@ class AdminCalls:
         if client_errors is None:
             self.client.poll(0)  # what it reports about its connections
             client_errors = self._client_errors
-        return _final_error(operation, error, self._config, client_errors, right)
+        failure = "" if self._connected else self._failure.text
+        return _final_error(operation, error, self._config, client_errors, right, failure)
 
 
 def answers_of(futures: Mapping[_K, Future[_T]], within_s: float) -> tuple[dict[_K, _T], dict[_K, KafkaError]]:
@@ -193,29 +232,59 @@ def answers_of(futures: Mapping[_K, Future[_T]], within_s: float) -> tuple[dict[
     return answers, errors
 
 
+def values_of(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    """Return a configuration without what has no value."""
+    return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+
 def _late(within_s: float) -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, f"no answer in {within_s:g} s")  # noqa: SLF001 - the client's own name
 
 
 def _final_error(
-    operation: str, error: KafkaError, config: Config, client_errors: Sequence[KafkaError], right: str = ""
+    operation: str,
+    error: KafkaError,
+    config: Config,
+    client_errors: Sequence[KafkaError],
+    right: str = "",
+    failure: str = "",
 ) -> AdminError | BrokerUnavailableError:
-    """Convert an error that is not repeated. Often only the client's connection errors contain its cause."""
+    """Convert an error that is not repeated. Often only the client's connection errors contain its cause.
+
+    ``failure`` is what the client has logged last.
+    """
     refused = next((each for each in (error, *client_errors) if each.code() in NO_LOGIN), None)
     if refused is not None:
-        return LoginError(operation, config, refused.str())
+        return NotAuthorisedError(operation, login_problem(config, refused.str()), login=True)
     refused = next((each for each in client_errors if each.code() in _NOT_AUTHORISED), None)
     if refused is not None:
         return NotAuthorisedError(operation, refused.str())
     if error.code() in _UNREACHABLE:
-        servers = servers_of(config)
-        tls = next((each for each in (error, *client_errors) if _is_tls(each)), None)
-        if tls is not None:
-            return TlsError(servers, tls.str())
-        no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
-        first = next((each for each in client_errors if each.code() != no_cause), None)
-        return BrokerUnavailableError(servers, error.str() if first is None else first.str())
+        return _unreachable(servers_of(config), error, client_errors, failure)
     return admin_error(operation, error, right)
+
+
+def _unreachable(
+    servers: str, error: KafkaError, client_errors: Sequence[KafkaError], failure: str
+) -> BrokerUnavailableError:
+    tls = next((each for each in (error, *client_errors) if _is_tls(each)), None)
+    if tls is not None:
+        return BrokerUnavailableError(
+            f"no TLS connection to {servers}: {tls.str()}; under kafka, check ssl.ca.location (who signed the brokers' "
+            "certificates), ssl.certificate.location, ssl.key.location, and that bootstrap.servers has the names in "
+            "the certificates"
+        )
+    if _CLOSED in failure:
+        return BrokerUnavailableError(
+            f"{servers} closes each connection at once: {failure}; under kafka, check security.protocol, because the "
+            "listener may expect TLS or a login, and that bootstrap.servers has the port of a Kafka listener"
+        )
+    no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
+    cause = next((each for each in client_errors if each.code() != no_cause), error)
+    return BrokerUnavailableError(
+        f"no Kafka broker answers at {servers} ({cause.str()}); start it, or correct bootstrap.servers or the security "
+        "settings under kafka (redelivery broker runs a Kafka to try things on)"
+    )
 
 
 def _is_tls(error: KafkaError) -> bool:

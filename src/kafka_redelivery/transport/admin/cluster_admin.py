@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
@@ -22,22 +24,30 @@ from confluent_kafka.admin import (
 )
 
 from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
-from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.facts import (
+    MAX_METADATA,
+    MAX_TRANSACTION,
+    PROTOCOLS,
+    Bounds,
+    ClusterFacts,
+    TopicFacts,
+)
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.topology.wire.topic_mark import is_void, topic_mark
-from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
-from kafka_redelivery.transport.admin.topic_rights import allowed_operations, describe_topics, is_led
+from kafka_redelivery.transport.admin.topics import allowed_operations, describe_topics, is_led, topic_configs
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.opening import open_admin
 from kafka_redelivery.transport.protocols import Partition
 
 TIMEOUT_S = 10.0
 """Time limit of each request."""
 
 _TOPIC = ConfigResource.Type.TOPIC
-_BROKER = ConfigResource.Type.BROKER
 _LEADER_CHECK_INTERVAL_S = 0.1
 _MEMBERS_S = 20.0
 """Running members notice a new topic or partition within about five seconds, and then rebalance."""
@@ -104,6 +114,18 @@ class ClusterAdmin:
             ),
         )
 
+    def offers_consumer_protocol(self) -> bool | None:
+        """Return whether the brokers know the requests of the consumer protocol (KIP-848); ``None`` if it is unknown.
+
+        The client says only in its log which requests a broker knows. Without these it waits and reports no error.
+        """
+        logged = _Logged()
+        client = open_admin({**admin_config(self._kafka), "debug": "feature", "log_level": 7}, logged.logger)
+        limit_s = self._calls.timeout_s
+        self._calls.repeated(DESCRIBE_CLUSTER, lambda: client.describe_cluster(request_timeout=limit_s).result(limit_s))
+        client.poll(0)
+        return knows_consumer_protocol(logged.lines)
+
     def allowed_operations(self, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
         """Return what the user may do on each topic; those that do not exist, and what is unknown, are missing."""
         return allowed_operations(self._calls, topics)
@@ -142,6 +164,8 @@ class ClusterAdmin:
             committed=committed,
             creates_topics=broker.get("auto.create.topics.enable") == "true",
             max_metadata=int(broker.get(MAX_METADATA, METADATA_LIMIT)),
+            max_transaction_ms=int(broker[MAX_TRANSACTION]) if MAX_TRANSACTION in broker else None,
+            consumer_protocol="consumer" in broker[PROTOCOLS].split(",") if PROTOCOLS in broker else None,
         )
 
     def topic_facts(self, names: Iterable[str], detailed: Collection[str]) -> dict[str, TopicFacts]:
@@ -193,36 +217,18 @@ class ClusterAdmin:
                 done(first)
 
     def _configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
-        resources = [ConfigResource(_TOPIC, name) for name in names]
-        if not resources:
-            return {}
-        answers = self._calls.each(
-            "read the configuration of topics",
-            lambda: self._client.describe_configs(resources),
-            f"DescribeConfigs on topics {', '.join(names)}",
-            _GONE,
-        )
-        return {
-            str(resource.name): {name: entry.value for name, entry in entries.items() if entry.value is not None}
-            for resource, entries in answers.items()
-        }
+        return topic_configs(self._calls, names, _GONE)
 
     def _cluster(self) -> tuple[str, dict[str, str]]:
         """Return the id of the cluster, and the configuration of a broker.
 
         The latter is empty if the user may not read it, as is usual on managed clusters.
         """
-        cluster = self._calls.repeated(
-            "describe the cluster", lambda: self._client.describe_cluster().result(self._calls.timeout_s)
-        )
-        resource = ConfigResource(_BROKER, str(min(node.id for node in cluster.nodes)))
+        cluster = self._calls.cluster()
         try:
-            answer = self._calls.each(
-                "read a broker's configuration", lambda: self._client.describe_configs([resource])
-            )
+            config = self._calls.broker_config(cluster)
         except NotAuthorisedError:
-            return str(cluster.cluster_id or ""), {}
-        config = {name: entry.value for name, entry in answer[resource].items() if entry.value is not None}
+            config = {}
         return str(cluster.cluster_id or ""), config
 
     def _committed(
@@ -334,6 +340,32 @@ class ClusterAdmin:
         while len(found := self._offsets(group, wanted)) < len(wanted) and time.monotonic() < deadline:
             pause.wait(_MEMBERS_CHECK_INTERVAL_S)
         return [first for first in firsts if (first.topic, first.partition) in found]
+
+
+class _Logged(logging.Handler):
+    """Keeps what a client logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.logger = logging.Logger(admin_log.name, logging.DEBUG)  # noqa: LOG001 - it ends with its client
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message."""
+        self.lines.append(record.getMessage())
+
+
+_VERSIONS: Final = re.compile(r"ApiKey ConsumerGroupHeartbeat \(\d+\) Versions \d+\.\.(\d+)")
+_HEARTBEAT: Final = 1
+"""The version of that request that the client sends."""
+
+
+def knows_consumer_protocol(lines: Iterable[str]) -> bool | None:
+    """Return what the client's log says about each broker's requests; ``None`` if it says nothing."""
+    text = "\n".join(lines)
+    brokers, versions = text.count("Broker API support:"), [int(each) for each in _VERSIONS.findall(text)]
+    return len(versions) == brokers and min(versions) >= _HEARTBEAT if brokers else None
 
 
 def _partitions_of(topic: TopicDescription) -> list[Partition]:

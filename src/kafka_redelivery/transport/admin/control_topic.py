@@ -1,15 +1,15 @@
-"""Reads and writes the control topic of a group."""
+"""Reads and writes the control topic of a group, and follows the pauses in it."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer
 
 from kafka_redelivery.topology.wire.control import (
     ControlRecord,
@@ -19,20 +19,16 @@ from kafka_redelivery.topology.wire.control import (
     former_record,
     saved_record,
 )
+from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import admin_error
 from kafka_redelivery.transport.admin.errors import AdminError
-from kafka_redelivery.transport.client_config import (
-    SMALL_PREFETCH,
-    Config,
-    ConfigValue,
-    consumer_config,
-    producer_config,
-)
+from kafka_redelivery.transport.assigned_reader import AssignedReader, ReadBatch
+from kafka_redelivery.transport.client_config import SMALL_PREFETCH, ConfigValue, producer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_denied, is_transient_for_consumer
-from kafka_redelivery.transport.opening import open_consumer, open_producer
+from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_producer
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -235,14 +231,13 @@ def read_permitted(
         TopicForbiddenError: it may not be read. If it is ``hidden``, there may be no such topic.
         ReaderError, ControlRecordError: as :func:`read_control`.
     """
-    config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
-    deadline = time.monotonic() + timeout_s
-    with _opened(config) as consumer:
-        cluster = _cluster(consumer, topic, deadline)
+    with closing(AssignedReader(kafka, group, SMALL_PREFETCH, logger=admin_log)) as reader:
+        cluster = _cluster(reader, topic, time.monotonic() + timeout_s)
         if cluster is None:
             return ControlState()
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        return control_state(_records(consumer, topic, group, deadline), cluster)
+        only = Partition(topic, 0)
+        batches = reader.batches({only: OFFSET_BEGINNING}, {only: None}, timeout_s)
+        return control_state(((each.key(), each.value()) for batch in batches for each in batch.messages), cluster)
 
 
 def append_control(
@@ -275,16 +270,7 @@ def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:
     return open_producer(config, admin_log)
 
 
-@contextmanager
-def _opened(config: Config) -> Iterator[Consumer]:
-    consumer = open_consumer(config, admin_log)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
+def _cluster(reader: AssignedReader, topic: str, deadline: float) -> str | None:
     """Return the id of the cluster; ``None`` if the topic does not exist.
 
     Raises:
@@ -292,8 +278,7 @@ def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
     """
     while True:
         try:
-            left_s = max(_POLL_S, deadline - time.monotonic())
-            metadata = consumer.list_topics(topic, timeout=min(_METADATA_TIMEOUT_S, left_s))
+            metadata = reader.metadata(topic, min(_METADATA_TIMEOUT_S, max(_POLL_S, deadline - time.monotonic())))
         except KafkaException as exception:
             error: KafkaError = exception.args[0]
             if not is_transient_for_consumer(error) or time.monotonic() > deadline:
@@ -305,19 +290,101 @@ def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
         return None if refusal is not None else str(metadata.cluster_id)
 
 
-def _records(
-    consumer: Consumer, topic: str, group: str, deadline: float
-) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Yield the records up to the end that the topic has now."""
-    while time.monotonic() < deadline:
-        message = consumer.poll(_POLL_S)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            yield message.key(), message.value()
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            return
-        elif not is_transient_for_consumer(error):
-            raise consumer_error(error, topic, group, joins=False)
-    raise ReaderError(f"topic {topic} cannot be read to its end: no answer in time")
+_ANSWER_S = 10.0
+_BATCH = 1_000
+
+
+class ControlTail:
+    """A consumer of the control topic that is not a member of the group. Used by one thread at a time."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, *, keep_records: bool = False) -> None:
+        """Create the consumer, which connects with the first request.
+
+        Args:
+            kafka: the client settings.
+            group: the consumer group.
+            topic: its control topic.
+            keep_records: whether :meth:`state` is asked for.
+        """
+        self._records: dict[bytes | None, bytes | None] | None = {} if keep_records else None
+        self._reader = AssignedReader(kafka, group, logger=admin_log)
+        self._topic = topic
+        self._only = Partition(topic, 0)
+        self._assigned = False
+        self._position = OFFSET_BEGINNING
+        """The offset that is read next."""
+
+        self.pauses = Pauses()
+        """What was read so far."""
+
+    def exists(self) -> bool:
+        """Return whether there is a control topic. From then on it is read.
+
+        Raises:
+            ReaderError: Kafka does not answer.
+        """
+        if self._assigned:
+            return True
+        try:
+            if self._reader.metadata(self._topic, _ANSWER_S).topics[self._topic].error is not None:
+                return False
+        except KafkaException as exception:
+            raise self._undescribed(exception) from exception
+        self._reader.assign({self._only: self._position})
+        self._assigned = True
+        return True
+
+    def read_to_end(self) -> Pauses:
+        """Read to the end that the topic has now, from where the last call ended. Without a topic there are no pauses.
+
+        Raises:
+            ReaderError: Kafka does not answer, or refuses.
+            TopicForbiddenError: the user may not read the topic.
+        """
+        if self.exists():
+            end = self._end()
+            self.poll(0)  # an error of a topic that was deleted meanwhile
+            for batch in self._reader.batches({self._only: self._position}, {self._only: end}, _TIMEOUT_S):
+                self._take(batch)
+        return self.pauses
+
+    def poll(self, timeout_s: float) -> Pauses:
+        """Wait for a record, and return what was read so far, with all records that are there.
+
+        While Kafka does not answer, nothing is read.
+
+        Raises:
+            ReaderError, TopicForbiddenError: as :meth:`read_to_end`.
+        """
+        self._take(self._reader.fetch(_BATCH, timeout_s))
+        return self.pauses
+
+    def state(self) -> ControlState:
+        """Return what the records say that were read so far, but for saved positions.
+
+        Raises:
+            ControlRecordError: another program has written to the topic.
+        """
+        return control_state((self._records or {}).items())
+
+    def _end(self) -> int:
+        """Return the present end. The event for the end alone would come half a second later."""
+        try:
+            start, end = self._reader.bounds(self._only, _ANSWER_S)
+        except KafkaException as exception:
+            raise self._undescribed(exception) from exception
+        return 0 if start == end else end
+
+    def _undescribed(self, exception: KafkaException) -> ReaderError:
+        return ReaderError(f"topic {self._topic} cannot be described: {exception.args[0].str()}")
+
+    def _take(self, batch: ReadBatch) -> None:
+        for message, offset in zip(batch.messages, batch.offsets, strict=True):
+            self.pauses = self.pauses.with_record(message.key(), message.value(), offset)
+            if self._records is not None:
+                self._records[message.key()] = message.value()
+        self._position = batch.positions.get(self._only, self._position)
+
+    def close(self) -> None:
+        """Release the client."""
+        self._reader.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.cluster.acls import AclRole
-from kafka_redelivery.topology.cluster.kafka_rights import Right
 from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.transport.client_config import Config, login_of, servers_of
@@ -23,18 +21,28 @@ class AdminError(TransportError):
 
 
 class NotAuthorisedError(AdminError):
-    """The user of the ``kafka`` settings may not do this. Grant the right, or use another user."""
+    """The user of the ``kafka`` settings may not do this, or not log in. Grant the right, or use another user."""
 
-    def __init__(self, operation: str, detail: str, right: str = "") -> None:
+    def __init__(
+        self,
+        operation: str,
+        detail: str,
+        right: str = "",
+        *,
+        group: str = "",
+        login: bool = False,
+        unreadable: Sequence[str] = (),
+    ) -> None:
         """Take the refusal; ``right`` is what to grant, such as ``Create on topic orders``."""
         super().__init__(operation, detail + (grant(right) if right else ""))
+        self.group = group
+        """The consumer group that the user may not ask about; empty if it is something else that is refused."""
 
+        self.unreadable = tuple(unreadable)
+        """The topics whose configurations the user may not read."""
 
-class LoginError(NotAuthorisedError):
-    """The brokers do not accept the credentials, or the client gets no token to show them."""
-
-    def __init__(self, operation: str, config: Config, detail: str) -> None:
-        super().__init__(operation, login_problem(config, detail))
+        self.login = login
+        """Whether the brokers do not accept the credentials, or the client gets no token to show them."""
 
 
 def login_problem(config: Config, detail: str) -> str:
@@ -50,39 +58,6 @@ def login_problem(config: Config, detail: str) -> str:
     else:
         fix = "sasl.mechanism, and sasl.username and sasl.password or the sasl.oauthbearer settings"
     return f"{where}; under kafka, check {fix}"
-
-
-class GroupForbiddenError(NotAuthorisedError):
-    """The user may not ask about a consumer group."""
-
-    def __init__(self, operation: str, detail: str, group: str, right: str = "Describe") -> None:
-        super().__init__(operation, detail, f"{right} on group {group}")
-        self.group = group
-
-
-class MissingRightsError(NotAuthorisedError):
-    """The user lacks rights without which a worker, scheduler or command cannot start; ``rights`` are all of them."""
-
-    def __init__(self, role: AclRole, rights: Sequence[Right]) -> None:
-        one = len(rights) == 1
-        count, rule = ("a right", "rule that denies it") if one else (f"{len(rights)} rights", "rules that deny them")
-        commands = f"`redelivery topology acls --role {role}`"
-        head = f"the Kafka user lacks {count}; grant with the commands of {commands}, or remove the {rule}:"
-        super().__init__(str(role), "\n".join([head, *(f"  {right}" for right in rights)]))
-        self.rights = tuple(rights)
-
-
-class ClientSettingsError(TransportError):
-    """The Kafka client refuses the ``kafka`` settings: an unknown name, or a value it cannot use."""
-
-    exit_code = exit_codes.CONFIGURATION
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(
-            f"the Kafka client refuses the kafka settings: {detail}; correct that setting or remove it: "
-            "its names and values are librdkafka's"
-        )
-        self.detail = detail
 
 
 class TopologyRefusedError(TransportError):

@@ -1,4 +1,4 @@
-"""Offsets of partitions and committed offsets of groups."""
+"""Offsets of partitions, committed offsets of groups, and the deletion of records below an offset."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from confluent_kafka.admin import OffsetSpec
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error, answers_of
-from kafka_redelivery.transport.admin.errors import ClientSettingsError, GroupForbiddenError
+from kafka_redelivery.transport.admin.errors import NotAuthorisedError
+from kafka_redelivery.transport.assigned_reader import committed_of
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.kafka_errors import settings_refused, with_right
 from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
 
@@ -155,7 +157,7 @@ class CommittedOffsets:
         try:
             self._consumer = open_consumer(config, admin_log, self._errors.append)
         except (KafkaException, TypeError, ValueError) as error:
-            raise ClientSettingsError(message_of(error)) from None
+            raise settings_refused(error) from None
 
     def ask(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint]:
         """Return the committed offsets with their metadata; a partition without a commit is missing.
@@ -175,7 +177,8 @@ class CommittedOffsets:
                 error: KafkaError = exception.args[0]
                 if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                     raise
-                raise GroupForbiddenError(operation, error.str(), self._group, self._right) from None
+                right = f"{self._right} on group {self._group}"
+                raise NotAuthorisedError(operation, error.str(), right, group=self._group) from None
 
         answer = self._calls.repeated(operation, ask, self._errors)
         self._errors.clear()
@@ -197,7 +200,7 @@ def _committed(consumer: Consumer, wanted: list[TopicPartition], timeout_s: floa
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return consumer.committed(wanted, timeout=min(_DENIED_S, timeout_s))
+            return committed_of(consumer, wanted, min(_DENIED_S, timeout_s))
         except KafkaException as exception:
             message = consumer.poll(0)
             refused = None if message is None else message.error()
@@ -205,3 +208,30 @@ def _committed(consumer: Consumer, wanted: list[TopicPartition], timeout_s: floa
                 raise KafkaException(refused) from None
             if exception.args[0].code() not in _WAITING or time.monotonic() > deadline:
                 raise
+
+
+class RecordDeleter:
+    """Deletes the oldest records of partitions for good. A partition that refuses does not affect the others.
+
+    Not thread-safe; connects with the first request. Without ``calls`` it has an admin client of its own.
+    """
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], *, calls: AdminCalls | None = None) -> None:
+        self._calls = calls or AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+
+    def delete_before(self, ends: Mapping[Partition, int]) -> dict[Partition, str]:
+        """Delete the records below these offsets.
+
+        Returns:
+            the reason for each partition that refused, or did not confirm in time.
+        """
+        wanted = [TopicPartition(*partition, end) for partition, end in ends.items()]
+        try:
+            client = self._calls.connected("delete records")
+        except TransportError as error:
+            return dict.fromkeys(ends, str(error))
+        _, errors = answers_of(client.delete_records(wanted, request_timeout=_TIMEOUT_S), _TIMEOUT_S)
+        return {
+            Partition(entry.topic, entry.partition): with_right(error, f"Delete on topic {entry.topic}").str()
+            for entry, error in errors.items()
+        }

@@ -21,8 +21,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.errors import AdminError
-from kafka_redelivery.transport.admin.partition_offsets import readable_offsets
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import RecordDeleter, readable_offsets
 from kafka_redelivery.transport.client_config import admin_config
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Partition

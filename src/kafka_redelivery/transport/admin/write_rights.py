@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclOperation, ConfigResource, TopicDescription
+from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.topology.cluster.facts import MAX_MESSAGE, MIN_INSYNC
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.topic_rights import describe_topics, is_led
+from kafka_redelivery.transport.admin.topics import describe_topics, is_led, topic_configs
 from kafka_redelivery.transport.client_config import Config, identity_config
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import ProducerRecord
@@ -73,16 +73,13 @@ class WriteRights:
 
     def _properties(self, topics: Iterable[str], name: str) -> dict[str, str]:
         """Return a property of topics; nothing if the user may not know it."""
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
-        if not resources:
-            return {}
-        calls = self._connected()
+        wanted = set(topics)
         try:
-            answers = calls.each("read the configuration of topics", lambda: calls.client.describe_configs(resources))
+            configs = topic_configs(self._connected(), wanted) if wanted else {}
         except TransportError as error:
             _log.warning("%s of topics is unknown: %s", name, error)
             return {}
-        return {str(resource.name): str(entries[name].value) for resource, entries in answers.items()}
+        return {topic: config[name] for topic, config in configs.items() if name in config}
 
     def _connected(self) -> AdminCalls:
         if self._calls is None:

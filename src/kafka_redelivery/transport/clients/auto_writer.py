@@ -10,24 +10,22 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import wait_until
-from kafka_redelivery.transport.clients.compression import best, too_large, with_sizes
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_LARGE,
     UNCLEAR,
-    BatchRefusedError,
     DeliveryReports,
     Failures,
+    RefusedBatches,
     await_answers,
     confirmed,
     produce,
-    raise_if_refused,
-    raise_if_still_unwritable,
+    refusal_of,
     split_alike,
     trial_timeout_s,
 )
+from kafka_redelivery.transport.clients.producer_settings import best, fitting, halved, too_large, with_sizes
 from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.opening import open_producer
@@ -65,24 +63,25 @@ class AutoWriter:
         started_s = time.monotonic()
         if records:
             failures = self._deliver(records, _CALL_TIMEOUT_S)
-            unclear = [failure for failure in failures if failure[1].code() in UNCLEAR]
-            if len(unclear) > 1:  # the error of a single one is its own
+            batches = RefusedBatches.of(failures)
+            if batches is not None:
                 failures = [failure for failure in failures if failure[1].code() not in UNCLEAR]
-                failures += self._deliver_again(records, BatchRefusedError(unclear))
+                failures += self._deliver_again(records, batches)
             failures = self._deliver_compressed(records, failures)
-            self._raise_if_refused(records, failures, transactional=False)
             if failures:
-                raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
+                unconfirmed = WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
+                raise self._refusal(records, failures, transactional=False) or unconfirmed
         return WriteResult(time.monotonic() - started_s)
 
     def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`."""
-        raise_if_still_unwritable(record, self._rights.unwritable)
-        failures = self._deliver([record], trial_timeout_s(record, pause_s))
-        failures = self._deliver_compressed([record], failures)
-        self._raise_if_refused([record], failures)
+        # Ask first, because the client waits for a topic or leader that does not exist.
+        failures = confirmed([], [record], self._rights.unwritable([record]), {})
+        if not failures:
+            failures = self._deliver([record], trial_timeout_s(record, pause_s))
+            failures = self._deliver_compressed([record], failures)
         if failures:
-            raise WriteAbortedError(failures[0][1].str())
+            raise self._refusal([record], failures) or WriteAbortedError(failures[0][1].str())
         return WriteResult(0.0)
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
@@ -111,28 +110,26 @@ class AutoWriter:
             self._producer = usual
         return [failure for failure in failures if failure[1].code() not in TOO_LARGE] + found
 
-    def _raise_if_refused(
+    def _refusal(
         self, records: Sequence[ProducerRecord], failures: Failures, *, transactional: bool = True
-    ) -> None:
-        try:
-            raise_if_refused(failures, one_per_batch=True, transactional=transactional)
-        except WriteRefusedError as error:
-            if not too_large(error):
-                raise
-            raise with_sizes(error, records, self._config, self._rights.smallest_limit) from error
+    ) -> WriteRefusedError | None:
+        refusal = refusal_of(failures, transactional=transactional)
+        if refusal is None or not too_large(refusal):
+            return refusal
+        return with_sizes(refusal, records, self._config, self._rights.smallest_limit)
 
-    def _deliver_again(self, records: Sequence[ProducerRecord], refused: BatchRefusedError) -> Failures:
+    def _deliver_again(self, records: Sequence[ProducerRecord], refused: RefusedBatches) -> Failures:
         """Deliver the records of refused batches: in batches that fit if those were too large, or each alone."""
         until_s = time.monotonic() + _CALL_TIMEOUT_S
         failures: Failures = []
-        alone, smaller = refused.too_large + refused.invalid, None
+        alone, smaller = [*refused.too_large, *refused.invalid], None
         if refused.too_large:
             topics = {records[index].topic for index in refused.too_large}
             smaller = fitting(self._config, self._rights.smallest_limit(topics))
         if smaller is not None:
             self._use(smaller)
             failures = self._deliver_part(records, refused.too_large, until_s)
-            alone = [index for index, why in failures if why.code() in UNCLEAR] + refused.invalid
+            alone = [index for index, why in failures if why.code() in UNCLEAR] + [*refused.invalid]
             failures = [failure for failure in failures if failure[1].code() not in UNCLEAR]
         found = self._deliver_alone(records, alone, until_s)
         if refused.too_large and smaller is None and not any(why.code() in TOO_LARGE for _, why in found):

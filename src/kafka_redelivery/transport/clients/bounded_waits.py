@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -12,7 +13,6 @@ from kafka_redelivery.transport.protocols import ReleaseTime
 
 _Item = TypeVar("_Item")
 _Call = Callable[[], object]
-_Outcome = SimpleQueue[BaseException | None]
 
 
 def get_within(queue: SimpleQueue[_Item], within_s: float | None) -> _Item:
@@ -53,7 +53,7 @@ class BoundedCalls:
     """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[_Call, _Outcome]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[_Call, Future[object]]] = SimpleQueue()
         threading.Thread(target=_make_calls, args=(self._calls,), name="calls", daemon=True).start()
 
     def make(self, call: _Call, within_s: float) -> None:
@@ -63,23 +63,16 @@ class BoundedCalls:
             TimeoutError: it did not return in time.
             Exception: whatever it raises.
         """
-        outcome: _Outcome = SimpleQueue()
+        outcome: Future[object] = Future()
         self._calls.put((call, outcome))
-        try:
-            error = outcome.get(timeout=within_s)
-        except Empty:
-            raise TimeoutError from None
-        if error is not None:
-            raise error
+        outcome.result(within_s)
 
 
-def _make_calls(calls: SimpleQueue[tuple[_Call, _Outcome]]) -> None:
+def _make_calls(calls: SimpleQueue[tuple[_Call, Future[object]]]) -> None:
     while True:
         call, outcome = calls.get()
         try:
-            call()
+            outcome.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised by make()
-            outcome.put(error)
-        else:
-            outcome.put(None)
+            outcome.set_exception(error)
         del call, outcome  # they reference the client, which must end when its owner drops it

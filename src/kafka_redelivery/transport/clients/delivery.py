@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -23,7 +23,7 @@ TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_L
 UNCLEAR: Final = TOO_LARGE | {KafkaError.INVALID_MSG, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
 """Errors of a batch that do not show which of its records is the cause, or whether each has the same."""
 
-_REFUSALS = UNCLEAR | frozenset(
+REFUSALS: Final = UNCLEAR | frozenset(
     {
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -42,7 +42,8 @@ UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._
 FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
 TOO_FEW_IN_SYNC: Final = KafkaError.NOT_ENOUGH_REPLICAS
 _OFFLINE: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, TOO_FEW_IN_SYNC})
-_UNWRITABLE = _OFFLINE | {FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART}
+UNWRITABLE: Final = _OFFLINE | {FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART}
+"""Errors of :func:`confirmed` failures that concern all records of a topic or partition."""
 
 _LATE = frozenset({KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001 - the client's own names
 ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN} | _OFFLINE | _LATE
@@ -88,17 +89,29 @@ _LONGEST_TRIAL_S = 30.0
 _TRIAL_BYTES_PER_S = 2**20
 
 
-class BatchRefusedError(Exception):
-    """The broker refused batches, which does not show which of their records it refuses, and why."""
+@dataclass(frozen=True, slots=True)
+class RefusedBatches:
+    """Batches that the broker refuses, which does not show which of their records it refuses, and why."""
 
-    def __init__(self, failures: Failures) -> None:
-        """Take the failures of all records of these batches."""
-        super().__init__(f"{len(failures)} records were in batches that Kafka refuses: {failures[0][1].str()}")
-        self.too_large = [index for index, error in failures if error.code() in TOO_LARGE]
-        """Indexes of the records whose batch was too large."""
+    too_large: Sequence[int]
+    """Indexes of the records whose batch was too large."""
 
-        self.invalid = [index for index, error in failures if error.code() not in TOO_LARGE]
-        """Indexes of the records whose batch was refused for another reason."""
+    invalid: Sequence[int]
+    """Indexes of the records whose batch was refused for another reason."""
+
+    reason: str
+
+    @classmethod
+    def of(cls, failures: Failures) -> RefusedBatches | None:
+        """Return the batches of failures; ``None`` if there are none, or of one record, whose error is its own."""
+        unclear = [(index, error) for index, error in failures if error.code() in UNCLEAR]
+        if len(unclear) < 2:  # noqa: PLR2004
+            return None
+        return cls(
+            [index for index, error in unclear if error.code() in TOO_LARGE],
+            [index for index, error in unclear if error.code() not in TOO_LARGE],
+            f"{len(unclear)} records were in batches that Kafka refuses: {unclear[0][1].str()}",
+        )
 
 
 class DeliveryReports:
@@ -138,7 +151,7 @@ def produce(
         while True:
             try:
                 # Positional arguments take half the time: ``callback``, ``on_delivery``, ``timestamp``, ``headers``.
-                produce_one(topic, value, key, number, callback, None, timestamp_ms, headers)  # type: ignore[arg-type] # a list of str is not wanted, only read
+                produce_one(topic, value, key, number, callback, None, timestamp_ms, headers or None)  # type: ignore[arg-type] # a list of str is not wanted, only read
             except BufferError:
                 producer.poll(0.1)
                 continue
@@ -146,7 +159,7 @@ def produce(
                 error = exception.args[0]
                 if error.code() == KafkaError._STATE:  # noqa: SLF001 - the client's own name
                     return
-                if error.code() not in _REFUSALS | UNKNOWN_TOPIC:
+                if error.code() not in REFUSALS | UNKNOWN_TOPIC:
                     raise
                 callback(error, None)
             break
@@ -207,27 +220,22 @@ def await_answers(
 
 def is_refused(failures: Failures) -> bool:
     """Whether one of the failures is a refusal, or is that of a topic which the client does not know."""
-    return any(error.code() in _REFUSALS | UNKNOWN_TOPIC for _, error in failures)
+    return any(error.code() in REFUSALS | UNKNOWN_TOPIC for _, error in failures)
 
 
-def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transactional: bool = True) -> None:
-    """Raise an error if one of the failures is a refusal.
+def refusal_of(
+    failures: Failures, codes: Container[int] = REFUSALS, *, transactional: bool = True
+) -> WriteRefusedError | None:
+    """Return an error that names the refused records; ``None`` if none of the failures is a refusal.
 
     Args:
-        failures: the records that were not delivered.
-        one_per_batch: whether each record was in a batch of its own.
+        failures: the records that were not delivered; see :func:`confirmed`.
+        codes: the errors that count as refusals.
         transactional: whether the other records of the write are not written either.
-
-    Raises:
-        WriteRefusedError: names the refused records.
-        BatchRefusedError: it is not known which records are refused, or why.
     """
-    unclear = [(index, error) for index, error in failures if error.code() in UNCLEAR]
-    if not one_per_batch and len(unclear) > 1:  # the error of a single one is its own
-        raise BatchRefusedError(unclear)
-    refused = [_refused(index, error) for index, error in failures if error.code() in _REFUSALS]
-    if refused:
-        raise WriteRefusedError(refused, others_written=not transactional and len(refused) == len(failures))
+    refused = [_refused(index, error) for index, error in failures if error.code() in codes]
+    written = not transactional and len(refused) == len(failures)
+    return WriteRefusedError(refused, others_written=written) if refused else None
 
 
 def confirmed(
@@ -267,17 +275,6 @@ def _is_unconfirmed(code: int, record: ProducerRecord, partition_counts: Mapping
     return code in UNKNOWN_TOPIC | _OFFLINE
 
 
-def raise_if_unwritable(failures: Failures) -> None:
-    """Raise an error for all records of topics or partitions that cannot be written; see :func:`confirmed`.
-
-    Raises:
-        WriteRefusedError: there are such records.
-    """
-    refused = [_refused(index, error) for index, error in failures if error.code() in _UNWRITABLE]
-    if refused:
-        raise WriteRefusedError(refused)
-
-
 def trial_timeout_s(record: ProducerRecord, pause_s: float) -> float:
     """Return how long a trial waits for the answer to its record.
 
@@ -287,19 +284,6 @@ def trial_timeout_s(record: ProducerRecord, pause_s: float) -> float:
     """
     patience_s = max(_SHORTEST_TRIAL_S, min(pause_s, _LONGEST_PATIENCE_S))
     return min(_LONGEST_TRIAL_S, patience_s + len(record.value or b"") / _TRIAL_BYTES_PER_S)
-
-
-def raise_if_still_unwritable(record: ProducerRecord, unwritable: Unwritable) -> None:
-    """Ask before a trial, because the client waits for a topic or leader that does not exist.
-
-    Args:
-        record: the record to try.
-        unwritable: as of :func:`await_answers`.
-
-    Raises:
-        WriteRefusedError: the record cannot be written.
-    """
-    raise_if_unwritable(confirmed([], [record], unwritable([record]), {}))
 
 
 def suspects(refused: Sequence[RefusedRecord], records: Sequence[ProducerRecord]) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from time import monotonic
 
+from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic, read_permitted
@@ -21,9 +22,6 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE_S = 5.0
 """How long :meth:`EnduringControlTopic.begin` waits for an answer, and then for a confirmed write."""
-
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
 
 
 class EnduringControlTopic(ControlTopic):
@@ -60,8 +58,7 @@ class EnduringControlTopic(ControlTopic):
         self._problem: str | None = None
         """Why what is known may be older than the last :meth:`begin`; ``None`` = it is not."""
 
-        self._pause_s = _FIRST_PAUSE_S
-        self._retry_s = 0.0
+        self._backoff = Backoff()
         self._exists = True
         """Whether the topic is there, or was."""
 
@@ -107,7 +104,7 @@ class EnduringControlTopic(ControlTopic):
     def problem(self) -> str | None:
         """See :class:`ControlTopic`. Reads the topic again if that is due; never waits for it."""
         if self._problem is not None:
-            if not self._reading and monotonic() >= self._retry_s:
+            if not self._reading and self._backoff.is_due(monotonic()):
                 self._start()
             self._take(0.0)
         return self._problem
@@ -141,13 +138,12 @@ class EnduringControlTopic(ControlTopic):
         elif self._outdated:
             self._start()
         else:
-            self.state, self._problem, self._pause_s = self._present(answer), None, _FIRST_PAUSE_S
+            self.state, self._problem, self._backoff = self._present(answer), None, Backoff()
             self._exists |= answer.exists
 
     def _postpone(self, error: ReaderError | ControlRecordError) -> None:
         self._problem = str(error)
         if self._exists and not self.state.exists:
             self.state = ControlState(exists=True)  # nothing is known, so that each first offset is noted
-        self._retry_s = monotonic() + self._pause_s
-        _log.warning("trying again in %.0f s: %s", self._pause_s, error)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._backoff = self._backoff.failed(monotonic())
+        _log.warning("trying again in %.0f s: %s", self._backoff.pause_s, error)

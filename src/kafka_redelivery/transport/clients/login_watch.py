@@ -9,7 +9,7 @@ from time import monotonic
 from confluent_kafka import KafkaError
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.errors import LoginError, login_problem
+from kafka_redelivery.transport.admin.errors import NotAuthorisedError, login_problem
 from kafka_redelivery.transport.client_config import Config, identity_config, login_of
 from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.errors import TransportError
@@ -99,7 +99,7 @@ class LoginWatch:
             try:
                 AdminCalls(self._config, timeout_s=_ANSWER_S).connected("log in")
             except TransportError as error:
-                refused = refused or isinstance(error, LoginError)
+                refused = refused or (isinstance(error, NotAuthorisedError) and error.login)
                 if not refused:
                     break
                 self._refused(str(error))

@@ -46,6 +46,20 @@ def headers_of(message: Message) -> HeaderList:
     return headers or []
 
 
+def none_has_headers(messages: Sequence[Message]) -> bool:
+    """Whether it is certain that no record has headers, not even some that cannot be read.
+
+    Args:
+        messages: records of one class; not empty.
+    """
+    read, rest = type(messages[0]).headers, iter(messages)
+    try:
+        return list(map(read, rest)).count(None) == len(messages)
+    except SystemError:
+        messages[len(messages) - length_hint(rest) - 1].set_headers(_UNREADABLE)
+        return False
+
+
 def all_headers(messages: Sequence[Message]) -> list[HeaderList]:
     """Return the headers of each record, as :func:`headers_of`; an empty list for those that cannot be read.
 

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.transport.errors import ReaderError, grant
 from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
 
@@ -18,8 +19,7 @@ _log = logging.getLogger(__name__)
 RETRY_TIMEOUT_S = 60.0
 """How long clients repeat a request if their process does not wait without limit."""
 
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 5.0
+BACKOFF = Backoff(0.2, 5.0)
 
 _Answer = TypeVar("_Answer")
 
@@ -38,8 +38,8 @@ class Report(Protocol):
         ...
 
 
-def _ignore(client: str, problem: str | None, *, call: bool = False) -> None:
-    pass
+def ignore(client: str, problem: str | None, *, call: bool = False) -> None:
+    """A :class:`Report` that is not passed on."""
 
 
 class Outage:
@@ -54,10 +54,10 @@ class Outage:
                 ``None`` it ends after :data:`RETRY_TIMEOUT_S`.
         """
         self._client = client
-        self._report = report or _ignore
+        self._report = report or ignore
         self._limit_s = RETRY_TIMEOUT_S if report is None else None
         self._since_s: float | None = None
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff = BACKOFF
 
     def wait(self, problem: str) -> bool:
         """Report a failed attempt and pause before the next one; each pause is twice as long as the one before.
@@ -72,15 +72,15 @@ class Outage:
             self.over()
             return False
         self._report(self._client, problem)
-        _log.warning("trying again in %.1f s: %s", self._pause_s, problem)
-        Event().wait(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._backoff = self._backoff.failed(now_s)
+        _log.warning("trying again in %.1f s: %s", self._backoff.pause_s, problem)
+        Event().wait(self._backoff.pause_s)
         return True
 
     def over(self) -> None:
         """Note that an attempt succeeded."""
         if self._since_s is not None:
-            self._since_s, self._pause_s = None, FIRST_PAUSE_S
+            self._since_s, self._backoff = None, BACKOFF
             self._report(self._client, None)
 
     def repeat(self, ask: Callable[[], _Answer], problem: str, right: str = "") -> _Answer:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from confluent_kafka import KafkaException, Producer
 
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.clients import compression
+from kafka_redelivery.transport.clients import producer_settings
 from kafka_redelivery.transport.clients.outage import Outage
 from kafka_redelivery.transport.clients.takeover import Endurance, UnendedTransactionError, take_over
 from kafka_redelivery.transport.errors import WriterFencedError
@@ -65,7 +65,7 @@ class OwnedProducer:
     @property
     def compresses_best(self) -> bool:
         """Whether the producer has the best compression."""
-        return self._compresses_more or compression.best(self.config) == self.config
+        return self._compresses_more or producer_settings.best(self.config) == self.config
 
     @contextmanager
     def compressing_more(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class OwnedProducer:
         """Replace the producer by another one with the same id, which ends an open transaction."""
         self.drop()
         while True:
-            config = compression.best(self.config) if self._compresses_more else self.config
+            config = producer_settings.best(self.config) if self._compresses_more else self.config
             if one_per_batch:
                 config = config | _ONE_RECORD_PER_BATCH
             try:

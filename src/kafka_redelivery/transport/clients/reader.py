@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -15,51 +15,29 @@ from confluent_kafka import Message as KafkaMessage
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
-from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
-from kafka_redelivery.transport.client_config import Config, is_cooperative
+from kafka_redelivery.transport.admin.group_members import UnownedPartitionWatch
+from kafka_redelivery.transport.assigned_reader import committed_of, partition_of, take
+from kafka_redelivery.transport.client_config import Config, identity_config, is_cooperative
 from kafka_redelivery.transport.clients.committed_offsets import checkpoint_of, commit_offsets
-from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.clients.refused_position import judge_position, partition_of, position_before
-from kafka_redelivery.transport.errors import PositionDeletedError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer
+from kafka_redelivery.transport.clients.login_watch import LoginWatch
+from kafka_redelivery.transport.clients.outage import Outage, Report, ignore
+from kafka_redelivery.transport.errors import (
+    ConsumerError,
+    PartitionUnfetchableError,
+    PositionDeletedError,
+    ReaderError,
+    TopicForbiddenError,
+)
+from kafka_redelivery.transport.kafka_errors import (
+    consumer_error,
+    error_of,
+    is_end,
+    is_fatal,
+    is_transient_for_consumer,
+)
 from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
-
-
-class ReachedEnds:
-    """Keeps the end offset of each partition when it was last reached. Used by one thread."""
-
-    def __init__(self) -> None:
-        """Start without partitions."""
-        self._ends: dict[Partition, int] = {}
-        self._new: dict[Partition, int] = {}
-        """The part of ``_ends`` that :meth:`take` has not returned yet."""
-
-    def reach(self, partition: Partition, end: int) -> None:
-        """Note that the end of a partition is reached."""
-        self._ends[partition] = self._new[partition] = end
-
-    def get(self, partition: Partition) -> int | None:
-        """Return the end offset; ``None`` if it was not reached."""
-        return self._ends.get(partition)
-
-    def take(self) -> dict[Partition, int]:
-        """Return the ends that were reached since the last call."""
-        if not self._new:
-            return self._new
-        ends, self._new = self._new, {}
-        return ends
-
-    def forget(self, partition: Partition) -> None:
-        """Drop a partition that is no longer owned, or is read from another position."""
-        self._ends.pop(partition, None)
-        self._new.pop(partition, None)
-
-    def clear(self) -> None:
-        """Drop all partitions."""
-        self._ends.clear()
-        self._new.clear()
-
+from kafka_redelivery.transport.unreadable import ForbiddenTopics, UnfetchablePartitions
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +47,10 @@ _CALL_TIMEOUT_S = 5.0
 _SHORT_TIMEOUT_S = 2.0
 _LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
+_LOG_GROUP_EVERY_S = 60.0
+
+_NAME_TAKEN = [KafkaError(each).str() for each in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID)]
+"""Texts of the fatal errors of a static member whose name another one has. The client reports no code of its own."""
 
 
 def _names(partitions: Iterable[Partition]) -> str:
@@ -76,7 +58,14 @@ def _names(partitions: Iterable[Partition]) -> str:
 
 
 class GroupReader:
-    """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener."""
+    """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener.
+
+    A *patient* one, that of a running worker or scheduler, waits for Kafka without limit, and also for rights: a topic
+    that may not be read is reported, and the others are fetched further; :meth:`committed` leaves out its partitions if
+    their offsets may not be read. The same holds for a partition that cannot be fetched, for example because a batch of
+    its records is damaged. After a fatal error the client has no partitions, and most of its calls fail; the next
+    :meth:`fetch` replaces it.
+    """
 
     def __init__(
         self,
@@ -93,30 +82,45 @@ class GroupReader:
             config: settings of the consumer.
             unowned: finds partitions without an owner.
             end_offsets: refreshes the end offsets of paused partitions.
-            report: receives what a request waits for; it is then repeated without limit. ``None``: it ends with an
-                error.
+            report: receives what this reader waits for; it is patient then. ``None``: what fails ends with an error.
             leave_on_close: whether a static member leaves its group when it is closed.
         """
         self._leave_on_close = leave_on_close
         self._closing = False
-        self._left_out: frozenset[int] = frozenset()  # error codes of partitions that committed() leaves out
         self._listener: RebalanceListener
         self._config = config
+        self._login = None if report is None else LoginWatch(config, report)
+        report = None if self._login is None else self._login.on_wait
+        self._report = report or ignore
         self._requests = Outage("requests", report)
+        self._membership = Outage("membership", report)
+        self._forbidden = ForbiddenTopics(identity_config(config))
+        self._unfetchable = UnfetchablePartitions()
         self._unowned = unowned
         self._end_offsets = end_offsets
         self._paused: set[Partition] = set()
         self._topics: list[str] = []
         self._cooperative = is_cooperative(config)
         self._group = str(config.get("group.id", ""))
-        self._ends = ReachedEnds()
+        self._joined = False
+        """Whether the group has ever assigned something, possibly no partition."""
+
+        self._log_group_again_s = 0.0
+        self._ends: dict[Partition, int] = {}
+        """The end offset of each partition when it was last reached."""
+
+        self._new_ends: dict[Partition, int] = {}
+        """The part of ``_ends`` that :meth:`take_reached_ends` has not returned yet."""
+
         self._foreign: list[Partition] = []
         """Assigned partitions of topics that are not subscribed."""
 
         self._starts: dict[Partition, int] = {}
         """Where each assigned partition was last told to start."""
 
-        self._deleted: deque[PositionDeletedError] = deque()
+        self._deleted: dict[Partition, PositionDeletedError] = {}
+        """What was found about the present positions, and the next :meth:`fetch` raises."""
+
         self._failure: Exception | None = None
         self._started: dict[Partition, int] = {}
         """The start offset of each partition that was assigned, or got a new position by seek, in the current fetch."""
@@ -124,20 +128,23 @@ class GroupReader:
         self._consumer = self._open()
 
     def _open(self) -> Consumer:
-        return open_consumer(self._config)
+        return open_consumer(self._config, on_error=None if self._login is None else self._login.on_error)
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
-        return {}
+        """See :class:`Reader`. Empty if this reader is not patient: :meth:`fetch` raises an error then."""
+        return self._forbidden.problems
 
     def forbid(self, topics: Iterable[str]) -> None:
-        """See :class:`Reader`. Does nothing: the next :meth:`fetch` raises an error."""
+        """See :class:`Reader`."""
+        if self._login is not None:
+            for topic in topics:
+                self._forbidden.add(TopicForbiddenError(topic, "its offsets may not be committed"))
 
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
-        """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
-        return {}
+        """See :class:`Reader`. Empty if this reader is not patient."""
+        return {partition: str(error) for partition, error in self._unfetchable.errors.items()}
 
     def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
         """See :class:`Reader`."""
@@ -148,33 +155,56 @@ class GroupReader:
     def _subscribe(self) -> None:
         if self._unowned is not None:
             self._unowned.start(self._topics)
-        if not self._topics:
-            self._consumer.unsubscribe()  # the client refuses an empty subscription
-            return
-        self._consumer.subscribe(
-            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        try:
+            if self._topics:
+                self._consumer.subscribe(
+                    list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+            else:
+                self._consumer.unsubscribe()  # the client refuses an empty subscription
+        except KafkaException as exception:
+            if self._login is None or not is_fatal(exception.args[0]):
+                raise
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
-        """See :class:`Reader`.
+        """See :class:`Reader`."""
+        if self._login is None:
+            return self._fetch(maximum, timeout_s)
+        self._forbidden.poll()
+        self._login.poll()
+        if due := self._unfetchable.take_due():
+            for partition in due:
+                self.seek(partition, self._starts[partition])  # the client may have stopped it meanwhile
+            self._consumer.resume([TopicPartition(*partition) for partition in due if partition not in self._paused])
+        try:
+            messages = self._fetch(maximum, timeout_s)
+            return self._without_unfetchable(messages) if self._unfetchable.errors else messages
+        except ConsumerError as error:
+            if not error.fatal:
+                raise
+            self._replace_consumer(error)
+        except (KafkaException, SystemError) as exception:
+            cause = error_of(exception)
+            if not is_fatal(cause):
+                raise
+            self._replace_consumer(consumer_error(cause, "", self._group))
+        return []
 
-        Waits for one record and then takes what is there, because ``consume(n, timeout)`` would wait for all n.
-        """
+    def _fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         if self._foreign:
             foreign, self._foreign = self._foreign, []
             self._rejoin(f"this process does not subscribe to {_names(foreign)}, which the group has assigned to it")
         if self._unowned is not None and (unowned := self._unowned.poll()):
             self._rejoin(f"no member of the group owns {_names(unowned)}")
-        self._raise_if_deleted()
+        if self._deleted:
+            partition = next(iter(self._deleted))
+            self._unfetchable.drop(partition)
+            raise self._deleted.pop(partition)
         self._started.clear()
-        first = self._consumer.poll(timeout_s)
-        self._raise_failure()
-        if first is None:
-            return []
-        messages = [first]
-        if maximum > 1:
-            messages += self._consumer.consume(maximum - 1, 0)
-            self._raise_failure()
+        messages = take(self._consumer, maximum, timeout_s)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         if self._started:
             messages = self._without_started(messages)
         good = [message for message in messages if message.error() is None]
@@ -183,6 +213,18 @@ class GroupReader:
                 if message.error() is not None:
                     self._on_error(messages, index)
         return cast("list[Message]", good)
+
+    def _without_unfetchable(self, messages: list[Message]) -> list[Message]:
+        """Drop the records behind an error, which are fetched again, and end the halts of partitions that go on."""
+        kept = []
+        fetched = self._unfetchable.errors.keys() & self._ends.keys()
+        for message in messages:
+            partition = Partition(message.topic(), message.partition())
+            if not self._unfetchable.is_halted(partition) or message.offset() < self._starts[partition]:
+                kept.append(message)
+                fetched.add(partition)
+        self._unfetchable.fetched(fetched)
+        return kept
 
     def _rejoin(self, problem: str) -> None:
         """Leave the group and join it again, which makes it assign all partitions again."""
@@ -198,7 +240,7 @@ class GroupReader:
         kept = []
         refetched: dict[Partition, int] = {}
         for message in messages:
-            partition = Partition(message.topic() or "", message.partition() or 0)
+            partition = partition_of(message)
             if partition in self._started:
                 refetched[partition] = self._started[partition]
             else:
@@ -206,6 +248,11 @@ class GroupReader:
         for partition, start in refetched.items():
             self.seek(partition, start)
         return kept
+
+    @property
+    def paused(self) -> AbstractSet[Partition]:
+        """See :class:`Reader`."""
+        return self._paused
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """See :class:`Reader`. The client drops its prefetched records and fetches them again after :meth:`resume`."""
@@ -216,20 +263,23 @@ class GroupReader:
     def resume(self, partitions: Iterable[Partition]) -> None:
         """See :class:`Reader`."""
         resumed = list(partitions)
-        self._consumer.resume([TopicPartition(*partition) for partition in resumed])
+        self._consumer.resume([TopicPartition(*each) for each in resumed if not self._unfetchable.is_halted(each)])
         self._paused.difference_update(resumed)
 
     def seek(self, partition: Partition, offset: int) -> None:
         """See :class:`Reader`. During a fetch, by the listener, it also applies to the records of that fetch."""
-        self._ends.forget(partition)
-        self._forget_deleted([partition])
+        self._forget(partition)
         self._started[partition] = self._starts[partition] = offset
         try:
-            self._consumer.seek(TopicPartition(*partition, offset))
-        except KafkaException as exception:
-            if exception.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - the client's own name
+            try:
+                self._consumer.seek(TopicPartition(*partition, offset))
+            except KafkaException as exception:
+                if exception.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - the client's own name
+                    raise
+                self._assign_again(partition)  # the client has stopped fetching it, because its position was deleted
+        except KafkaException:
+            if self._login is None or self._consumer.assignment():
                 raise
-            self._assign_again(partition)  # the client has stopped fetching it, because its position was deleted
 
     def _assign_again(self, partition: Partition) -> None:
         """Make the client fetch a partition again that it has stopped, from its start offset. A pause stays."""
@@ -250,9 +300,9 @@ class GroupReader:
             return {}
 
         def ask() -> list[TopicPartition]:
-            answer = self._consumer.committed(asked, _CALL_TIMEOUT_S)
+            answer = committed_of(self._consumer, asked, _CALL_TIMEOUT_S)
             for entry in answer:
-                if entry.error is not None and entry.error.code() not in self._left_out:
+                if entry.error is not None and not self._is_left_out(entry.error):
                     raise KafkaException(entry.error)
             return [entry for entry in answer if entry.error is None]
 
@@ -260,11 +310,15 @@ class GroupReader:
         answer = self._requests.repeat(ask, "the committed offsets cannot be read", right)
         return {Partition(each.topic, each.partition): checkpoint_of(each) for each in answer}
 
+    def _is_left_out(self, error: KafkaError) -> bool:
+        """Whether :meth:`committed` leaves out a partition with this error."""
+        return self._login is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
     def committed_now(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
         """See :class:`Reader`. Waits up to two seconds."""
         asked = [TopicPartition(*partition) for partition in partitions]
         try:
-            answer = self._consumer.committed(asked, _SHORT_TIMEOUT_S) if asked else []
+            answer = committed_of(self._consumer, asked, _SHORT_TIMEOUT_S) if asked else []
         except KafkaException as exception:
             _log.debug("the committed offsets cannot be read now: %s", exception)
             return {}
@@ -313,7 +367,10 @@ class GroupReader:
 
     def take_reached_ends(self) -> dict[Partition, int]:
         """See :class:`Reader`."""
-        return self._ends.take()
+        if not self._new_ends:
+            return {}
+        ends, self._new_ends = self._new_ends, {}
+        return ends
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """See :class:`Reader`. Sends a request for each of ``topics``."""
@@ -329,8 +386,12 @@ class GroupReader:
         return self._consumer.consumer_group_metadata()
 
     def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """See :class:`GroupMember`."""
-        commit_offsets(self._consumer, checkpoints)
+        """See :class:`GroupMember`. The client has no time-out for it, and allows no other call meanwhile."""
+        self._report("commit", "the offsets are not committed yet", call=True)
+        try:
+            commit_offsets(self._consumer, checkpoints)
+        finally:
+            self._report("commit", None)
 
     def leave(self) -> None:
         """Give the assignment back and leave the group, also with static membership. Then call :meth:`close`."""
@@ -344,6 +405,8 @@ class GroupReader:
     def close(self) -> None:
         """See :class:`Reader`."""
         self._closing = True
+        if self._login is not None:
+            self._login.close()
         if self._leave_on_close:
             with suppress(KafkaException):
                 self.leave()
@@ -352,6 +415,8 @@ class GroupReader:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
             return  # the client answers no requests any more, and gives these partitions back at once
+        self._joined = True
+        self._membership.over()
         assigned = [Partition(entry.topic, entry.partition) for entry in partitions]
         # A static member that restarts within its session gets its former assignment back, whatever it subscribes to.
         foreign = [partition for partition in assigned if partition.topic not in self._topics]
@@ -365,7 +430,9 @@ class GroupReader:
         # Any valid offset will do, also after a failure: fetch() raises that before it returns a record.
         offsets = [TopicPartition(*partition, starts.get(partition, OFFSET_BEGINNING)) for partition in assigned]
         unread = [partition for partition in assigned if partition not in starts]
-        self._forget_deleted(assigned)
+        for partition in assigned:
+            self._unfetchable.drop(partition)
+            self._deleted.pop(partition, None)
         self._starts.update(zip(assigned, (entry.offset for entry in offsets), strict=True))
         if self._cooperative:
             consumer.incremental_assign(offsets)
@@ -388,48 +455,167 @@ class GroupReader:
         gone = [Partition(entry.topic, entry.partition) for entry in partitions]
         self._paused.difference_update(gone)
         for partition in gone:
-            self._ends.forget(partition)
+            self._unfetchable.drop(partition)
+            self._forget(partition)
             self._starts.pop(partition, None)
         try:
             notify(gone)
         except Exception as exception:  # noqa: BLE001 - as in _on_assign
             self._failure = exception
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-
-    def _forget_deleted(self, partitions: Collection[Partition]) -> None:
-        """Drop what was found about positions before the present ones."""
-        if self._deleted:
-            self._deleted = deque(each for each in self._deleted if (each.topic, each.number) not in partitions)
-
-    def _raise_if_deleted(self) -> None:
-        """Raise what the previous fetch found, unless the partition has a new start since then."""
-        while self._deleted:
-            error = self._deleted.popleft()
-            if error.offset >= self._starts.get(Partition(error.topic, error.number), error.offset + 1):
-                raise error
+    def _forget(self, partition: Partition) -> None:
+        """Drop what was found about the position of a partition."""
+        self._ends.pop(partition, None)
+        self._new_ends.pop(partition, None)
+        self._deleted.pop(partition, None)
 
     def _on_error(self, messages: Sequence[KafkaMessage], index: int) -> None:
         """Act on the error among the fetched messages that has this index."""
         message = messages[index]
         error, at = cast("KafkaError", message.error()), message.offset()
         partition, code = partition_of(message), error.code()
-        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            self._ends.reach(partition, at or 0)
+        if self._unfetchable.is_halted(partition) and not is_fatal(error):
+            return  # behind a damaged batch, the client continues at a wrong position
+        if is_end(error):
+            self._ends[partition] = self._new_ends[partition] = at or 0
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             if partition not in self._starts:
                 return
             judged = judge_position(self._consumer, partition, at, self._starts[partition], error.str())
             if isinstance(judged, int):
                 self.seek(partition, judged)
-            else:
-                self._deleted.append(judged)
+            elif judged.offset >= self._starts[partition]:
+                self._deleted[partition] = judged
         elif is_fatal(error) or not is_transient_for_consumer(error):
             start = self._starts.get(partition)
             offset = 0 if start is None else position_before(self._consumer, messages, index, start)
-            raise consumer_error(error, partition.topic, self._group, partition.number, offset)
+            self._refused(partition, consumer_error(error, partition.topic, self._group, partition.number, offset))
         else:
             _log.warning("consumer: %s", error.str())
+
+    def _refused(self, partition: Partition, error: ReaderError) -> None:
+        """Note what Kafka refuses, or raise it if this reader is not patient, or has not joined the group yet."""
+        if self._login is None:
+            raise error
+        if isinstance(error, TopicForbiddenError):
+            self._forbidden.add(error)
+        elif isinstance(error, PartitionUnfetchableError):
+            if partition in self._starts:  # it is still assigned: it is fetched again behind the last record before
+                self.seek(partition, error.offset)
+                self._unfetchable.add(partition, error)
+                self._consumer.pause([TopicPartition(*partition)])
+        elif not (isinstance(error, ConsumerError) and not error.fatal and self._joined):
+            raise error
+        elif monotonic() >= self._log_group_again_s:  # the client tries to join once a second
+            self._log_group_again_s = monotonic() + _LOG_GROUP_EVERY_S
+            _log.warning("%s; the client tries again by itself", error)
+
+    def _replace_consumer(self, error: Exception) -> None:
+        """Join the group again with a new client. What the old one held is void.
+
+        If another member has the name of this one, it goes on as a dynamic member: to take the name back would make the
+        two fence each other for ever.
+
+        Raises:
+            ReaderError: a process that has just started, and whose name no other has, does not wait.
+        """
+        name = self._config.get("group.instance.id")
+        taken = name is not None and any(each in str(error) for each in _NAME_TAKEN)
+        if not (taken or self._joined):
+            raise error
+        problem = f"the consumer failed and joins group {self._group} again"
+        if taken:
+            problem += (
+                f" without its name, because another process may have joined as group.instance.id {name}: give each "
+                "process its own 'instance'"
+            )
+            self._config = {key: value for key, value in self._config.items() if key != "group.instance.id"}
+        held: Sequence[Partition] = list(self._starts)
+        self._starts.clear()
+        self._listener.lost(held)
+        self._consumer.close()
+        self._membership.wait(f"{problem} ({error})")
+        self._unowned = None
+        self._foreign = []
+        for state in (self._deleted, self._paused, self._ends, self._new_ends):
+            state.clear()
+        self._unfetchable.clear()
+        self._consumer = self._open()
+        self._subscribe()
+
+
+class LoneReader(GroupReader):
+    """Reads all partitions of its topics and the committed offsets of a group that it does not join."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._cooperative = False  # each subscription replaces the partitions
+
+    def _subscribe(self) -> None:
+        counts = self.partition_counts(self._topics).items()
+        every = [TopicPartition(topic, number) for topic, count in counts for number in range(count)]
+        self._on_assign(self._consumer, every)
+
+
+def judge_position(
+    consumer: Consumer, partition: Partition, refused: int | None, start: int, detail: str
+) -> PositionDeletedError | int:
+    """Return the error of a position that does not exist, or the offset to seek to, because it may exist.
+
+    Waits up to two seconds for the broker.
+
+    Args:
+        consumer: its client has stopped fetching the partition.
+        partition: the partition.
+        refused: the refused offset; ``None`` if the client has found itself that the log was truncated (KIP-320).
+        start: where the partition was last made to start.
+        detail: the client's error.
+    """
+    expected = _position(consumer, partition, start)
+    try:
+        found = consumer.get_watermark_offsets(TopicPartition(*partition), _SHORT_TIMEOUT_S)
+    except KafkaException:
+        found = None
+    if found is None:
+        return expected
+    start_of_log, end = found
+    if refused is not None and refused > max(end, expected):
+        return expected  # behind a damaged batch, the client jumps to any offset
+    # An offset that the log has again was refused because the log was shorter then. Its new record is another one.
+    truncated = expected >= 0 if refused is None else refused >= start_of_log
+    offset = max(0, expected) if refused is None else refused
+    return PositionDeletedError(*partition, offset, detail, end=end if truncated else None)
+
+
+def position_before(consumer: Consumer, messages: Sequence[KafkaMessage], index: int, start: int) -> int:
+    """Return the offset behind the last record of a partition that was fetched before an error of it.
+
+    The error names an offset, too, but that is read from the batch, which may be damaged. So is the position at which
+    the client goes on.
+
+    Args:
+        consumer: has fetched the messages.
+        messages: what one fetch has returned.
+        index: the index of the error among them.
+        start: where the partition was last made to start.
+    """
+    partition = partition_of(messages[index])
+    fetched = [each for each, message in enumerate(messages) if partition_of(message) == partition]
+    records = [each for each in fetched if messages[each].error() is None]
+    before = [each for each in records if each < index]
+    if before:
+        return (messages[before[-1]].offset() or 0) + 1
+    if not records:
+        return _position(consumer, partition, start)
+    # The client's position is that of the records behind the error. Records that are fetched again are recognized.
+    try:
+        [committed] = consumer.committed([TopicPartition(*partition)], _SHORT_TIMEOUT_S)
+    except KafkaException:
+        return start
+    return max(start, committed.offset)
+
+
+def _position(consumer: Consumer, partition: Partition, start: int) -> int:
+    """Return the offset behind the last record that was fetched."""
+    [position] = consumer.position([TopicPartition(*partition)])
+    return position.offset if position.offset >= 0 else start

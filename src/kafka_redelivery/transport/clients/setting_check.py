@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE, bare_name
+from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, PASSWORD_FILE, bare_name
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.faults import Violation
+from kafka_redelivery.transport.certificates import unusable_files
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.kafka_errors import message_of
@@ -51,7 +52,8 @@ SUGGESTED = tuple(_NAMES.split())
 def setting_violations(settings: Settings) -> Iterator[Violation]:
     """Yield the settings of the Kafka client with a name that it does not know or a value that it refuses.
 
-    Settings of the Java client are not checked, and neither is what only several settings together decide.
+    So are the files of certificates and keys that it cannot use. Settings of the Java client are not checked, and
+    neither is what only several settings together decide.
     """
     for name, value in settings.kafka.items():
         bare = bare_name(name)
@@ -67,6 +69,21 @@ def setting_violations(settings: Settings) -> Iterator[Violation]:
             yield Violation(
                 path, f"is refused by the Kafka client: {problem}", "correct the value, or remove the setting"
             )
+    yield from _files(settings)
+
+
+def _files(settings: Settings) -> Iterator[Violation]:
+    """Yield the files of certificates and keys that a client cannot use."""
+    seen = set()
+    for prefix in ("", *CLIENT_PREFIXES):
+        if prefix == JAVA_PREFIX:
+            continue
+        own = {name.removeprefix(prefix): value for name, value in settings.kafka.items() if name.startswith(prefix)}
+        for file in unusable_files({**settings.kafka, **own}):
+            name = file.setting if not prefix or file.setting not in own else f"{prefix}{file.setting}"
+            if name not in seen:
+                seen.add(name)
+                yield Violation(("kafka", name), file.problem, file.fix)
 
 
 def refusal(name: str, value: ConfigValue) -> str | None:

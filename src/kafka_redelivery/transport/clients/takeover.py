@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafka_redelivery.topology.cluster.facts import MAX_TRANSACTION
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
@@ -69,8 +70,7 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
         except (KafkaException, SystemError) as exception:
             error = error_of(exception)
             problem = f"cannot take over transactional.id {config['transactional.id']}: {error.str()}"
-            if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                problem += grant(f"Write on transactional id {config['transactional.id']}")
+            problem += _fix(error, config)
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
@@ -83,6 +83,15 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
             if outage is not None:
                 outage.over()
             return producer
+
+
+def _fix(error: KafkaError, config: Config) -> str:
+    if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return grant(f"Write on transactional id {config['transactional.id']}")
+    if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        too_long = f"producer.transaction.timeout.ms={config['transaction.timeout.ms']}"
+        return f"; under kafka, lower {too_long} to {MAX_TRANSACTION} of the brokers or less"
+    return ""
 
 
 def _answers(producer: Producer, topic: str | None) -> bool:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, DescribeClusterResult, TopicDescription
 
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
-from kafka_redelivery.transport.admin.topic_rights import ABSENT
+from kafka_redelivery.transport.admin.topics import ABSENT
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.clients.outage import Outage, Report

@@ -42,35 +42,33 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_until
 from kafka_redelivery.transport.clients.committed_offsets import offsets_of
-from kafka_redelivery.transport.clients.compression import too_large, with_sizes
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_FEW_IN_SYNC,
-    BatchRefusedError,
+    UNWRITABLE,
     DeliveryReports,
     Failures,
+    RefusedBatches,
     await_answers,
     confirmed,
     find_refused,
     is_refused,
     produce,
-    raise_if_refused,
-    raise_if_still_unwritable,
-    raise_if_unwritable,
+    refusal_of,
     suspects,
     trial_timeout_s,
 )
 from kafka_redelivery.transport.clients.owned_producer import OwnedProducer
+from kafka_redelivery.transport.clients.producer_settings import fitting, halved, too_large, with_sizes
 from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
@@ -109,6 +107,9 @@ class _Transaction(NamedTuple):
     group_metadata: object
 
 
+_Failure: TypeAlias = WriteAbortedError | WriteRefusedError | WriterFencedError | RefusedBatches
+
+
 class TransactionalWriter:
     """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
 
@@ -137,6 +138,8 @@ class TransactionalWriter:
         self._rights = WriteRights(config)
         self._reports = DeliveryReports()
         self._owned = OwnedProducer(config, endurance, topic)
+        self.reclaims = False
+        """Whether it takes its id back if a process has fenced it before its next write, instead of stopping."""
 
     def group_metadata(self) -> object:
         """See :class:`Writer`."""
@@ -164,6 +167,7 @@ class TransactionalWriter:
             self._owned.aborted(error)
             raise
         self._owned.committed()
+        self.reclaims = False
         return result
 
     def _compressing(self, write: Callable[[], WriteResult], records: Sequence[ProducerRecord]) -> WriteResult:
@@ -180,29 +184,36 @@ class TransactionalWriter:
             raise with_sizes(error, records, self._owned.config, self._rights.smallest_limit) from error
 
     def _write_or_find_refused(self, transaction: _Transaction) -> WriteResult:
-        owned = self._owned
+        """Write a transaction: in smaller batches if they have to be, and with a search for the records it refuses."""
+        owned, records = self._owned, transaction.records
         while True:
-            try:
-                return self._write(transaction)
-            except WriteRefusedError as error:
-                repeated = too_large(error) and not owned.compresses_best
-                if not repeated and (others := suspects(error.refused, transaction.records)):
-                    self._raise_if_refused_alone(transaction.records, others)
-                raise
-            except BatchRefusedError as error:
-                topics = {transaction.records[index].topic for index in error.too_large}
-                smaller = fitting(owned.config, self._rights.smallest_limit(topics)) if topics else None
-                if smaller is None:
-                    self._raise_if_refused_alone(transaction.records, error.too_large + error.invalid)
-                    smaller = halved(owned.config) if topics else None
-                if smaller is None:
-                    raise WriteAbortedError(str(error)) from error
-                owned.config = smaller
-                owned.replace()
+            end = self._write(transaction)
+            if isinstance(end, WriteResult):
+                return end
+            if isinstance(end, WriteRefusedError):
+                repeated = too_large(end) and not owned.compresses_best
+                others = [] if repeated else suspects(end.refused, records)
+                raise (self._refused_alone(records, others) if others else None) or end
+            if not isinstance(end, RefusedBatches):
+                raise end
+            topics = {records[index].topic for index in end.too_large}
+            smaller = fitting(owned.config, self._rights.smallest_limit(topics)) if topics else None
+            if smaller is None:
+                refusal = self._refused_alone(records, [*end.too_large, *end.invalid])
+                if refusal is not None:
+                    raise refusal
+                smaller = halved(owned.config) if topics else None
+            if smaller is None:
+                raise WriteAbortedError(end.reason)
+            owned.config = smaller
+            owned.replace()
 
     def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
-        raise_if_still_unwritable(record, self._rights.unwritable)
+        # Ask first, because the client waits for a topic or leader that does not exist.
+        refusal = refusal_of(confirmed([], [record], self._rights.unwritable([record]), {}), UNWRITABLE)
+        if refusal is not None:
+            raise refusal
         return self._recovering(partial(self._try, record, trial_timeout_s(record, pause_s)), [record])
 
     def _try(self, record: ProducerRecord, timeout_s: float) -> WriteResult:
@@ -214,8 +225,11 @@ class TransactionalWriter:
                 unanswered = self._owned.client.flush(timeout_s)
                 self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
-                self._recover(self._error_of(exception), reports.failures, [record])
-            self._raise_if_refused(reports.failures, [record])
+                error: object = self._after(self._error_of(exception), reports.failures, [record])
+            else:
+                error = self._refusal(reports.failures, [record])
+            if isinstance(error, Exception):
+                raise error
             if unanswered:
                 break
             if not reports.failures:
@@ -229,24 +243,28 @@ class TransactionalWriter:
         """Release the client; between two writes no transaction is open."""
         self._owned.drop()
 
-    def _raise_if_refused_alone(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> None:
-        """Raise an error if Kafka refuses some of the candidates by themselves."""
+    def _refused_alone(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> WriteRefusedError | None:
+        """Return an error if Kafka refuses some of the candidates by themselves.
+
+        Raises:
+            WriteAbortedError, WriterFencedError: it is not known.
+        """
         self._owned.replace(one_per_batch=True)
         try:
             refused = find_refused(self._owned.client, records, candidates, _CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
             cause = self._error_of(exception)
-            self._raise_if_fenced(cause)
-            self._owned.replace()
-            raise WriteAbortedError(cause.str()) from exception
+            fenced = self._fenced(cause)
+            if fenced is None:
+                self._owned.replace()
+            raise fenced or WriteAbortedError(cause.str()) from exception
         except WriteAbortedError:
             self._owned.replace()
             raise
         self._owned.replace()
-        if refused:
-            raise WriteRefusedError(refused)
+        return WriteRefusedError(refused) if refused else None
 
-    def _write(self, transaction: _Transaction) -> WriteResult:
+    def _write(self, transaction: _Transaction) -> WriteResult | _Failure:
         records, offsets, release_time, group_metadata = transaction
         reports, self._reports = self._reports, DeliveryReports()
         failures = reports.failures
@@ -260,17 +278,17 @@ class TransactionalWriter:
                 # after retry.backoff.ms, but the client's registration of partitions only after 20 ms.
                 self._send_offsets(producer, offsets, group_metadata)
             produce(producer, records, reports, 0 if release_time is None else release_time.epoch_ms)
-            if is_refused(failures):  # by the client itself, which does not make the transaction abort
+            if failures and is_refused(failures):  # by the client itself, which does not make the transaction abort
                 producer.abort_transaction(_CALL_TIMEOUT_S)
-                self._raise_if_refused(failures, records)
-                raise WriteAbortedError(f"the client refuses a record: {failures[0][1].str()}")
+                refusal = self._refusal(failures, records)
+                return refusal or WriteAbortedError(f"the client refuses a record: {failures[0][1].str()}")
             await_answers(producer, records, failures, _CALL_TIMEOUT_S, self._rights.unwritable, until_failure=True)
             if release_time is not None:
                 ready_s = time.monotonic()
                 waited_s = wait_until(release_time)
             producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
-            self._recover(self._error_of(exception), failures, records, offsets)
+            return self._after(self._error_of(exception), failures, records, offsets)
         if not failures:
             self._reports = reports
         return WriteResult(time.monotonic() - started_s - waited_s, ready_s - started_s)
@@ -300,44 +318,59 @@ class TransactionalWriter:
                 return error_of(hidden)
             raise
 
-    def _recover(
+    def _after(
         self,
         error: KafkaError,
         failures: Failures,
         records: Sequence[ProducerRecord],
         offsets: Sequence[TopicPartition] = (),
-    ) -> None:
-        """Bring the producer back to a known state and raise the error of the write."""
-        self._raise_if_fenced(error)
+    ) -> _Failure:
+        """Bring the producer back to a known state, and return what the write has ended with."""
+        if (fenced := self._fenced(error)) is not None:
+            return fenced
+        ended, aborted, replaced = "transaction aborted", False, True
         if error.code() == TOO_FEW_IN_SYNC:
             self._leave_transaction()
-            self._raise_if_refused(failures, records, error, replaced=True)
-            raise WriteAbortedError(f"transaction aborted: {error.str()}")
-        if error.txn_requires_abort():
-            try:
-                self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
-            except (KafkaException, SystemError) as exception:
-                cause = self._error_of(exception)
-                self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
-                _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
-                self._owned.replace()
-            self._raise_if_refused(failures, records, error)
-            self._raise_if_offsets_forbidden(error, offsets)
-            kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
-            raise kind(f"transaction aborted: {error.str()}")
-        _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
-        self._owned.replace()
-        self._raise_if_refused(failures, records, error, replaced=True)
-        raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
+        elif error.txn_requires_abort():
+            aborted, replaced = True, False
+            if (fenced := self._abort()) is not None:
+                return fenced
+        else:
+            ended = "a new producer ended the transaction"
+            _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
+            self._owned.replace()
+        if (refusal := self._refusal(failures, records, error, replaced=replaced)) is not None:
+            return refusal
+        if aborted and offsets and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            topics = {entry.topic for entry in offsets}
+            unreadable = self._rights.unreadable(topics)
+            right = grant(f"Read on each of the topics {', '.join(sorted(unreadable or topics))}")
+            return OffsetsForbiddenError(f"{ended}, its offsets may not be committed: {error.str()}{right}", unreadable)
+        kind = MembershipOutdatedError if aborted and error.code() in _OUTDATED else WriteAbortedError
+        return kind(f"{ended}: {error.str()}")
 
-    def _raise_if_refused(
+    def _abort(self) -> WriterFencedError | None:
+        """Abort the transaction, with another producer if this one cannot; return an error if it is fenced."""
+        try:
+            self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
+        except (KafkaException, SystemError) as exception:
+            cause = self._error_of(exception)
+            fenced = self._fenced(cause)  # a new producer would take the identity from the process that has it
+            if fenced is not None:
+                return fenced
+            _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
+            self._owned.replace()
+        return None
+
+    def _refusal(
         self,
         failures: Failures,
         records: Sequence[ProducerRecord],
         error: KafkaError | None = None,
         *,
         replaced: bool = False,
-    ) -> None:
+    ) -> WriteRefusedError | RefusedBatches | None:
+        """Return what the failures of an ended transaction refuse, after the brokers were asked about its topics."""
         errors = [each for _, each in failures]
         if error is not None:
             errors.append(error)
@@ -345,46 +378,41 @@ class TransactionalWriter:
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if not replaced and any(each.code() in ASK for _, each in failures):
             self._owned.replace()  # as in AutoWriter
-        raise_if_unwritable(failures)
-        raise_if_refused(failures)
+        return refusal_of(failures, UNWRITABLE) or RefusedBatches.of(failures) or refusal_of(failures)
 
-    def _raise_if_offsets_forbidden(self, error: KafkaError, offsets: Sequence[TopicPartition]) -> None:
-        topics = {entry.topic for entry in offsets}
-        if topics and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            unreadable = self._rights.unreadable(topics)
-            right = grant(f"Read on each of the topics {', '.join(sorted(unreadable or topics))}")
-            message = f"transaction aborted, its offsets may not be committed: {error.str()}{right}"
-            raise OffsetsForbiddenError(message, unreadable)
-
-    def _raise_if_fenced(self, error: KafkaError) -> None:
+    def _fenced(self, error: KafkaError) -> WriterFencedError | None:
+        """Return an error if the producer is fenced, or its id is forgotten."""
         as_member = error.code() == KafkaError.FENCED_INSTANCE_ID
         if error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING:
-            raise WriterFencedError(
+            return WriterFencedError(
                 f"Kafka has forgotten transactional.id {self._owned.id}, with which nothing was written for its "
                 f"transactional.id.expiration.ms, or another process has it since: {error.str()}",
                 expired=True,
             )
-        if error.code() in _FENCED and not (as_member and self._endurance is not None):  # then its reader joins again
-            fix = ""
-            if self._endurance is not None:
-                own = self._endurance.instance
-                fix = f"; give each process its own 'instance' (this one has instance: {own})"
-            raise WriterFencedError(
-                f"another process took over transactional.id {self._owned.id}, or a transaction was "
-                f"open for longer than its transaction.timeout.ms: {error.str()}{fix}",
-                as_member=as_member,
-            )
+        if error.code() not in _FENCED or (as_member and self._endurance is not None):  # then its reader joins again
+            return None
+        fix = ""
+        if self._endurance is not None:
+            own = self._endurance.instance
+            fix = f"; give each process its own 'instance' (this one has instance: {own})"
+        return WriterFencedError(
+            f"another process took over transactional.id {self._owned.id}, or a transaction was "
+            f"open for longer than its transaction.timeout.ms: {error.str()}{fix}",
+            as_member=as_member,
+        )
 
     def _take_fresh_id(self, error: WriterFencedError) -> None:
-        """Go on with a ``transactional.id`` that no process has.
+        """Go on with a ``transactional.id`` that no process has, or with the same if this writer reclaims it.
 
         Raises:
-            WriteAbortedError: whenever this writer endures.
+            WriteAbortedError: this writer endures, or has the id back.
         """
-        if self._owned.take_fresh_id():
+        reclaimed = self.reclaims and not error.as_member
+        if reclaimed or self._owned.take_fresh_id():
+            self.reclaims = False
             self._owned.replace()
             message = f"{error}; this one goes on with transactional.id {self._owned.id}"
-            raise WriteAbortedError(message, fenced=not error.expired) from error
+            raise WriteAbortedError(message, fenced=not (error.expired or reclaimed)) from error
 
     def _leave_transaction(self) -> None:
         """Abort a transaction with a partition that takes no marker, and do not wait for its end."""

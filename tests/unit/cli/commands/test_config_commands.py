@@ -1,15 +1,18 @@
 """`redelivery config`, without a cluster."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from kafka_redelivery.cli.commands.config import shown
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.config.settings import json_schema
+from kafka_redelivery.topology.config.settings import Settings, json_schema
+from kafka_redelivery.topology.urls import HIDDEN
 from kafka_redelivery.transport.clients.setting_check import SUGGESTED, refusal
 
 GOOD = "group: billing\nkafka: {bootstrap.servers: x, sasl.password: hunter2}\nsources: [{topic: orders}]\n"
@@ -152,7 +155,7 @@ def test_settings_of_a_working_configuration_pass() -> None:
     """Also those that make sense together only, and those of the Java client."""
     settings = (
         "bootstrap.servers: x, security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u, sasl.password: p, "
-        "ssl.ca.location: /etc/missing.pem, producer.linger.ms: 5, consumer.fetch.min.bytes: 1, log_level: 0, "
+        "ssl.ca.location: probe, producer.linger.ms: 5, consumer.fetch.min.bytes: 1, log_level: 0, "
         "spark.fetch.max.wait.ms: 5, socket.keepalive.enable: true, group.protocol: consumer, "
         "group.remote.assignor: uniform"
     )
@@ -179,3 +182,149 @@ def test_check_reads_schema_files(tmp_path: Path) -> None:
     assert run("config", "check", text=text).exit_code == exit_codes.CONFIGURATION
     (tmp_path / "order.avsc").write_text('"string"', encoding="utf-8")
     assert run("config", "check", text=text).exit_code == exit_codes.OK
+
+
+SECRETS = {
+    "sasl.password": HIDDEN,
+    "ssl.key.pem": HIDDEN,
+    "ssl.key.password": HIDDEN,
+    "sasl.oauthbearer.client.secret": HIDDEN,
+    "admin.sasl.password": HIDDEN,
+    "sasl.oauthbearer.extensions": HIDDEN,
+    "spark.ssl.keystore.key": HIDDEN,
+    "spark.ssl.keystore.certificate.chain": HIDDEN,
+    "a.setting.of.next.year": HIDDEN,
+    "ssl.key.location": "given",
+    "sasl.username": "given",
+    "bootstrap.servers": "given",
+}
+
+
+SPARK = {
+    "spark.hadoop.fs.s3a.secret.key": HIDDEN,
+    "spark.hadoop.fs.azure.account.key.here": HIDDEN,
+    "spark.ssl.keyPassword": HIDDEN,
+    "spark.executorEnv.API": HIDDEN,
+    "spark.driver.memory": "given",
+    "spark.sql.shuffle.partitions": "given",
+}
+
+
+def test_secrets_are_not_shown() -> None:
+    """They are hidden in the printed configuration and in the settings' ``repr``."""
+    registry = {"url": "http://user:gi/ven@registry,http://b?key=given", "basic.auth.user.info": "user:given"}
+    spark = dict.fromkeys(SPARK, "given")
+    settings = Settings.model_validate(
+        {
+            "group": "g",
+            "kafka": dict.fromkeys(SECRETS, "given"),
+            "sources": [{"topic": "a", "value": {"format": "avro", "registry": registry}}],
+            "pipeline": {"checkpoint": "c", "spark": spark},
+        }
+    )
+    document = shown(settings)
+    assert document["kafka"] == SECRETS
+    assert document["sources"][0]["value"]["registry"] == {
+        "url": f"http://{HIDDEN}@registry,http://b?{HIDDEN}",
+        "basic.auth.user.info": HIDDEN,
+    }
+    assert document["pipeline"]["spark"] == SPARK
+    assert "given" not in repr(settings)
+
+
+TYPED = """
+from dataclasses import dataclass
+from pydantic import BaseModel
+from kafka_redelivery import Batch, Record
+print("imported")
+
+@dataclass
+class Order:
+    id: int
+
+class Refund(BaseModel):
+    id: int
+
+def charge(order: Order): ...
+def refund(record: Record[Refund]): ...
+def wrong(record: dict): ...
+def together(batch: Batch[Order]): ...
+def crowded(batch: Batch, context): ...
+class Shop:
+    def __init__(self):
+        raise RuntimeError
+    def __call__(self, order: "Nowhere"): ...
+"""
+JSON_SOURCES = "sources: [{topic: orders, value: {format: json}}, {topic: refunds, value: {format: json}HANDLER}]\n"
+
+
+def typed(handler: str, own: str = "", sources: str = JSON_SOURCES) -> str:
+    """A configuration with a handler, and one of the second source."""
+    text = GOOD.replace("sources: [{topic: orders}]\n", sources.replace("HANDLER", own))
+    return f"{text}handler: {handler}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (typed("{callable: 'MODULE:charge'}", ", handler: {callable: 'MODULE:refund'}"), []),
+        (typed("{callable: 'MODULE:refund', value: 'MODULE:Refund'}"), []),
+        (typed("{callable: 'not_installed:charge', value: 'MODULE:Order'}"), []),
+        (typed("{callable: 'MODULE:wrong', vectorized: true}"), []),
+        (typed("{callable: 'MODULE:together'}", ", handler: {batch: {records: 10}}"), []),
+        (
+            typed("{callable: 'MODULE:charge', batch: {}}"),
+            ["handler.callable: MODULE:charge takes (order: MODULE.Order), but handler.batch in the configuration"],
+        ),
+        (typed("{callable: 'MODULE:crowded'}"), ["handler.callable: MODULE:crowded takes (batch: "]),
+        (typed("{callable: 'MODULE:wrong'}"), ["handler.callable: MODULE:wrong has a first parameter"]),
+        (typed("{callable: 'MODULE:Shop'}"), ["handler.callable: MODULE:Shop has a first parameter of type Nowhere"]),
+        (
+            typed("{callable: 'MODULE:charge'}", ", handler: {callable: 'MODULE:wrong'}"),
+            ["sources.1.handler.callable: MODULE:wrong has a first parameter or a value of type dict"],
+        ),
+        (
+            typed("{callable: 'MODULE:charge', value: 'MODULE:Refund'}"),
+            ["handler.callable: MODULE:charge takes Order, but its value is declared to be Refund"],
+        ),
+        (
+            typed("{callable: 'MODULE:charge', value: 'MODULE:Ordre'}"),
+            ["handler.value: MODULE:Ordre module MODULE has no Ordre"],
+        ),
+        (
+            typed(
+                "{callable: 'MODULE:charge'}",
+                sources="sources: [{topic: orders, value: {format: json}}, {topic: raw}]\n",
+            ),
+            ["handler.callable: MODULE:charge takes Order, but the values of the source raw are bytes or text"],
+        ),
+        (
+            typed("{callable: 'MODULE:charge', value: 'MODULE:Order', vectorized: true}"),
+            ["handler.value: is set, but a vec"],
+        ),
+    ],
+)
+def test_check_of_the_types_of_values(text: str, faults: list[str], tmp_path: Path) -> None:
+    """What a worker would refuse is a fault. What cannot be imported is left to the worker, and no object is made."""
+    name = "handlers_with_types"
+    (tmp_path / f"{name}.py").write_text(TYPED, encoding="utf-8")
+    result = run("config", "check", "--json", text=text.replace("MODULE", name))
+    found = json.loads(result.stdout)["faults"]
+    texts = [f"{each['location'].partition(' ')[2]}: {each['problem']}" for each in found]
+    assert len(texts) == len(faults), texts
+    for each, wanted in zip(texts, faults, strict=True):
+        assert each.startswith(wanted.replace("MODULE", name))
+    assert all(each["fix"] for each in found)
+    assert name not in sys.modules
+    assert str(tmp_path) not in sys.path
+
+
+def test_check_of_two_services_with_modules_of_the_same_name(tmp_path: Path) -> None:
+    """Each is checked with its own modules."""
+    for name, function in (("one", "charge"), ("two", "refund")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "twice.py").write_text(f"def {function}(record): ...\n", encoding="utf-8")
+        (folder / "redelivery.yaml").write_text(typed(f"{{callable: 'twice:{function}'}}"), encoding="utf-8")
+    result = run("config", "check", "one/redelivery.yaml", "two/redelivery.yaml")
+    assert (result.exit_code, result.stderr) == (exit_codes.OK, "")

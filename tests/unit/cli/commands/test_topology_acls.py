@@ -122,3 +122,12 @@ def test_a_group_whose_name_kubernetes_would_refuse(tmp_path: Path) -> None:
     path.write_text(TEXT.replace("group: billing", "group: My_Billing"), encoding="utf-8")
     document = json.loads(acls(str(path), "--role", "apply", "--format", "json").stdout)
     assert document[0]["principal"] == "User:my-billing-apply"
+
+
+def test_dead_letters_of_another_system() -> None:
+    """They need no configuration, and each topic that letters came from is asked for by name."""
+    words = ["topology", "acls", "--dead-letters", "orders-dlt", "--origin", "orders", "--format", "json"]
+    (user,) = json.loads(CliRunner().invoke(app, words).stdout)
+    assert user["principal"] == "User:orders-dlt-redrive"
+    for refused in (["--origin", "orders"], ["--dead-letters", "orders-dlt", "--role", "worker"]):
+        assert CliRunner().invoke(app, ["topology", "acls", *refused]).exit_code == exit_codes.USAGE

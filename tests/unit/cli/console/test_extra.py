@@ -5,7 +5,8 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from kafka_redelivery.cli.console.command import ConsoleCommand, MissingExtraError
+from kafka_redelivery.cli.console.command import ConsoleCommand
+from kafka_redelivery.consumers.errors import ConsumersError
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,5 +17,5 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         return None if name == "starlette" else found(name, package)
 
     monkeypatch.setattr("kafka_redelivery.cli.console.command.find_spec", without)
-    with pytest.raises(MissingExtraError, match=r"kafka-redelivery\[console\]"):
+    with pytest.raises(ConsumersError, match=r"kafka-redelivery\[console\]"):
         ConsoleCommand()()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
+from kafka_redelivery.cli.console.letters import Letters, NotReadYetError
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.dead_letters.index import index as index_module
+from kafka_redelivery.dead_letters.index import store
 from kafka_redelivery.dead_letters.index.files import Manifest
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.rows import table_of
@@ -31,13 +32,13 @@ class _Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened = 0
-        really = index_module._database
+        really = store.database
 
         def database(*arguments: object) -> object:
             self.opened += 1
             return really(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(index_module, "_database", database)
+        monkeypatch.setattr(index_module, "database", database)
 
 
 def test_what_is_open_and_known_ends_with_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +47,7 @@ def test_what_is_open_and_known_ends_with_a_change(tmp_path: Path, monkeypatch: 
     folder = published(tmp_path / "billing", [_letter(at) for at in range(3)])
     writer = opened(folder)
     letters = Letters(load_settings(CONFIGURATION), ConsoleOptions())
-    with pytest.raises(NoIndexYetError):
+    with pytest.raises(NotReadYetError):
         letters.ask("number", _number)
     letters._writer, letters._state = writer, 1
     assert [letters.ask(name, _number) for name in ("a", "b", "a")] == [3, 3, 3]

@@ -8,7 +8,6 @@ import pytest
 from kafka_redelivery.cli.console.access import (
     LocalUser,
     Role,
-    TokenFileError,
     TokenLogin,
     Tokens,
     TrustedProxy,
@@ -17,7 +16,9 @@ from kafka_redelivery.cli.console.access import (
 )
 from kafka_redelivery.cli.console.command import ConsoleCommand, is_loopback
 from kafka_redelivery.cli.console.server import listen
+from kafka_redelivery.consumers.errors import CannotStartError
 from kafka_redelivery.topology.errors import OptionError
+from tests.scenarios.secured import certificate
 
 _LONG = "a-token-that-is-long-enough"
 
@@ -57,6 +58,32 @@ def test_options_that_do_not_fit_together(tmp_path: Path) -> None:
     assert isinstance(proxied.authentication(), TrustedProxy)
 
 
+@pytest.mark.parametrize(
+    ("files", "option", "problem"),
+    [
+        ((None, "identity"), "certificate", "needs --certificate and --certificate-key"),
+        (("missing", "identity"), "certificate", "missing cannot be read: No such file"),
+        (("identity", "missing"), "certificate-key", "missing cannot be read: No such file"),
+        (("text", "identity"), "certificate", "text is no certificate for the private key"),
+        (("identity", "text"), "certificate", "is no certificate for the private key"),
+        (("identity", "other"), "certificate", "is no certificate for the private key"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used(
+    tmp_path: Path, files: tuple[str | None, str], option: str, problem: str
+) -> None:
+    """The file and the option are named."""
+    (tmp_path / "of another").mkdir()
+    (tmp_path / "text").write_text("text", encoding="utf-8")
+    found = {"identity": certificate(tmp_path)[1], "other": certificate(tmp_path / "of another")[1]}
+    first, second = (None if each is None else found.get(each, tmp_path / each) for each in files)
+    with pytest.raises(OptionError, match=problem) as caught:
+        ConsoleCommand(certificate=first, certificate_key=second)._tls()
+    assert caught.value.option == option
+    assert ConsoleCommand(certificate=found["identity"], certificate_key=found["identity"])._tls() is not None
+    assert ConsoleCommand()._tls() is None
+
+
 def _file(folder: Path, text: str, mode: int = 0o600) -> Path:
     file = folder / "tokens"
     file.write_text(text, encoding="utf-8")
@@ -92,7 +119,7 @@ def test_tokens_are_read(tmp_path: Path) -> None:
 )
 def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None:
     """The message names the line and the fix, and no token."""
-    with pytest.raises(TokenFileError, match=problem) as caught:
+    with pytest.raises(CannotStartError, match=problem) as caught:
         Tokens.read(_file(tmp_path, text))
     assert _LONG not in str(caught.value)
     assert "short" not in str(caught.value)
@@ -101,9 +128,9 @@ def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None
 @pytest.mark.parametrize("mode", [0o644, 0o602, 0o666])
 def test_a_file_that_others_may_read_or_write(tmp_path: Path, mode: int) -> None:
     """It is refused: they could take a token, or give themselves one; so is a file that is not there."""
-    with pytest.raises(TokenFileError, match="chmod o-rw"):
+    with pytest.raises(CannotStartError, match="chmod o-rw"):
         Tokens.read(_file(tmp_path, f"ann admin {_LONG}", mode))
-    with pytest.raises(TokenFileError, match="cannot be read"):
+    with pytest.raises(CannotStartError, match="cannot be read"):
         Tokens.read(tmp_path / "none")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_redelivery.consumers.dead_letters.counter import UNKNOWN_REASON, DeadLetterCounter
+from kafka_redelivery.consumers.dead_letters.monitor import UNKNOWN_REASON, DeadLetterCounter
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE
 from kafka_redelivery.consumers.telemetry.observers import DeadLetterCount, DeadLetterLabel, DeadLetterTopic
 from kafka_redelivery.topology.cluster.facts import Bounds, TopicFacts

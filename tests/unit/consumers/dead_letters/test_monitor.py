@@ -8,10 +8,10 @@ import pytest
 from kafka_redelivery.consumers.dead_letters.monitor import DeadLetterMonitor, PartitionShare
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
-from kafka_redelivery.consumers.telemetry.observers import HaltLabel
+from kafka_redelivery.consumers.telemetry.observers import HaltCause, HaltLabel
 from kafka_redelivery.topology.cluster.facts import Bounds, TopicFacts
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
+from kafka_redelivery.transport.assigned_reader import AssignedReader
 from kafka_redelivery.transport.errors import PartitionUnfetchableError, ReaderError, TopicForbiddenError, Unfetchable
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.doubles import NoOpObserver
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_a_halted_partition() -> None:
     monitor = DeadLetterMonitor(
         settings, observer, health, lambda: PartitionShare(frozenset({0}), 1), tuple, lambda: NOW
     )
-    observer.halted_partitions({HaltLabel("billing.retry.1s", "deleted"): 1})
+    observer.halted_partitions({HaltLabel("billing.retry.1s", HaltCause.DELETED): 1})
     reader = AtItsEnd()
     damaged = [
         PartitionUnfetchableError("DLQ.orders", number, 7, "bad checksum", Unfetchable.DAMAGED) for number in range(2)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.consumers.dead_letters.counter import MAX_SEGMENTS, NEVER, DeadLetterSummary
+from kafka_redelivery.consumers.dead_letters.monitor import MAX_SEGMENTS, NEVER, DeadLetterSummary
 from kafka_redelivery.consumers.telemetry.observers import DeadLetterCount
 
 

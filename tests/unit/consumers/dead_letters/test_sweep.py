@@ -18,7 +18,7 @@ from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.metric_catalogue import SWEEP_RESTING
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
-from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.admin.partition_offsets import RecordDeleter
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.errors import PositionDeletedError, ReaderError
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener

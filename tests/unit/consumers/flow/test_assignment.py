@@ -5,12 +5,14 @@ import pytest
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
-from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.stops import LostPosition
+from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import RefusedRecord
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
-from tests.unit.consumers.doubles import Clock, RecordingObserver, StoredOffsets
+from tests.unit.consumers.doubles import Clock, StoredOffsets, no_stops
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
 
 ORDERS = Partition("orders", 0)
@@ -20,7 +22,9 @@ READY = Partition("billing.ready.orders", 0)
 def assignment(reader: StoredOffsets | None = None, start: str = "earliest") -> Assignment:
     """An assignment of the group ``billing``, without partitions."""
     reader = StoredOffsets() if reader is None else reader
-    return Assignment([route()], reader, FirstOffsets(reader, start))
+    return Assignment(
+        [route()], reader, FirstOffsets(reader, start), no_stops(), {"orders": Lanes(Ordering.PARTITION, 1)}
+    )
 
 
 def committed(**offsets: int) -> StoredOffsets:
@@ -37,7 +41,7 @@ def accepted(assigned: Assignment, *messages: Message) -> dict[Partition, list[i
 
 def halt(owned: Assignment) -> None:
     """Halt the partition of the source."""
-    owned.refused.halt(ORDERS, 0, ProducerRecord("DLQ.orders", 0, None, None), RefusedRecord(0, "too large"))
+    owned.stops.refuse(ORDERS, 0, ProducerRecord("DLQ.orders", 0, None, None), RefusedRecord(0, "too large"))
 
 
 def test_source_and_ready_topic_are_subscribed() -> None:
@@ -89,10 +93,10 @@ class TestOpen:
         monkeypatch.setattr("kafka_redelivery.consumers.flow.assignment.monotonic_s", clock)
         owned = assignment(committed(orders=0, ready=0))
         opened = owned.open([ORDERS, READY])
-        owned.report(RecordingObserver(), Health())
+        owned.report()
         assert owned.dirty() == []
         clock.advance(KEEP_EVERY_S + 1)
-        owned.report(RecordingObserver(), Health())
+        owned.report()
         assert owned.dirty() == opened
         assert owned.commit_due()
 
@@ -102,13 +106,13 @@ class TestOpen:
         reader.ends[ORDERS] = (4, 4)
         owned = assignment(reader, "latest")
         [source, _] = owned.open([ORDERS, READY])
-        assert owned.start_due
+        assert owned.commit_due(only_starts=True)
         reader.forbid([ORDERS.topic])
-        assert (owned.dirty(), owned.commit_due(), owned.start_due) == ([], False, False)
+        assert (owned.dirty(), owned.commit_due(), owned.commit_due(only_starts=True)) == ([], False, False)
         assert owned.starting == {ORDERS}
         reader.forbidden.clear()
         assert owned.dirty() == [source]
-        assert owned.start_due
+        assert owned.commit_due(only_starts=True)
 
     def test_a_committed_offset_of_zero_counts(self) -> None:
         """It is not mistaken for a missing one."""
@@ -132,29 +136,26 @@ class TestOpen:
         reader.ends[READY] = (0, 4)
         owned = assignment(reader)
         owned.open([ORDERS, READY])
-        assert owned.halted == {READY}
+        assert owned.stops.unread == {READY}
         assert owned.dirty() == []
-        [lost] = owned.take_lost()
-        assert "up to 4 records would be handled again" in str(lost)
-        assert "redelivery topology apply --accept-repeats" in str(lost)
+        assert "up to 4 records would be handled again" in owned.stops.problem
+        assert "redelivery topology apply --accept-repeats" in owned.stops.problem
 
     def test_metadata_of_another_tool_halts_its_partition(self) -> None:
         """Nothing of it is committed. The text says that another tool may have changed the group."""
         owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "hello"), READY: Checkpoint(0, "")}))
         owned.open([ORDERS, READY])
-        assert owned.halted == {ORDERS}
+        assert owned.stops.unread == {ORDERS}
         assert owned.dirty() == []
-        [lost] = owned.take_lost()
-        assert (lost.label, "changed by another tool?" in lost.cause) == ("metadata", True)
-        assert "--reset-offsets --to-offset" in lost.fix
+        assert "changed by another tool?" in owned.stops.problem
+        assert "--reset-offsets --to-offset" in owned.stops.problem
 
     def test_metadata_of_a_newer_version_is_not_to_be_dropped(self) -> None:
         """It says what is finished. The fix is that version."""
         owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "p9:of the future")}))
         owned.open([ORDERS])
-        [lost] = owned.take_lost()
-        assert "start that version and stop it gracefully" in lost.cause
-        assert lost.fix == "it goes on by itself when the commit has changed"
+        assert "start that version and stop it gracefully" in owned.stops.problem
+        assert owned.stops.problem.endswith("; it goes on by itself when the commit has changed")
 
 
 class TestAccept:
@@ -239,7 +240,7 @@ class TestReachedEnds:
         """Its records were not accepted."""
         owned = assignment(committed(orders=3))
         [source] = owned.open([ORDERS])
-        owned.halt_lost(ORDERS, "deleted")
+        owned.stops.lose(LostPosition.deleted(ORDERS, 3))
         owned.reach_ends({ORDERS: 5})
         assert source.progress.watermark == 3
 

@@ -12,6 +12,7 @@ import pytest
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError, HandlerUnavailable
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.policy.lineage import parse_message_id
@@ -79,7 +80,7 @@ def test_a_suspect_waits_for_what_its_handler_needs(
     monkeypatch: pytest.MonkeyPatch, ordering: Ordering, slots: int
 ) -> None:
     """It is isolated, has no outcome and is isolated again. Nothing is counted for it."""
-    monkeypatch.setattr("kafka_redelivery.consumers.flow.held_partitions.FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.stops._BACKOFF", Backoff(0.05))
     kafka = simulated_kafka((20, 5), 3, killers=frozenset({7}), ordering=ordering, slots=slots)
     with pytest.raises(WorkerDiedError):
         SimulatedWorker(kafka).run(200_000)
@@ -149,9 +150,9 @@ def isolating(kafka: SimulatedKafka) -> tuple[SimulatedWorker, int]:
     with pytest.raises(WorkerDiedError):
         SimulatedWorker(kafka).run()
     simulated = SimulatedWorker(kafka)
-    while not (simulated.worker.delivery_notes.isolating and simulated.worker._in_flight):
+    while not (simulated.isolating and simulated.in_flight):
         simulated.run(1)
-    [item] = simulated.worker._in_flight
+    [item] = simulated.in_flight
     return simulated, item.messages[0].offset()
 
 

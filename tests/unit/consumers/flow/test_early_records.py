@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.delivery_notes import NotedLanes
 from kafka_redelivery.consumers.flow.early_records import MAX_HOLD_S
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.topology.config.settings import Ordering
@@ -16,8 +17,10 @@ class Fixture:
 
     def __init__(self, ordering: Ordering, *, persist_deliveries: bool = False) -> None:
         self.now_ms = NOW
-        self.lanes = Lanes(ordering, 4, clock=lambda: self.now_ms, persist_deliveries=persist_deliveries)
-        if not persist_deliveries:
+        if persist_deliveries:
+            self.lanes: Lanes = NotedLanes(ordering, 4, max_ahead=100, clock=lambda: self.now_ms)
+        else:
+            self.lanes = Lanes(ordering, 4, clock=lambda: self.now_ms)
             called(self.lanes, 1e-6)
         self.assigned: AssignedPartition = ready()
         self.lanes.open(self.assigned)

@@ -1,6 +1,7 @@
 """Which records may be handled concurrently: the configured order is kept, and no record is lost."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 import pytest
 from hypothesis import settings
@@ -8,13 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.batch_filling import BatchFilling
+from kafka_redelivery.consumers.flow.delivery_notes import NotedLanes
 from kafka_redelivery.consumers.flow.lane import Buffered
 from kafka_redelivery.consumers.flow.lanes import MAX_RECORDS_PER_ITEM, TARGET_ITEM_S, Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.topology.config.settings import Ordering
+from kafka_redelivery.topology.config.settings import BatchSection, Ordering
 from tests.examples import share
 from tests.unit.consumers.lane_steps import all_items, cheap, finish, keyed, offsets, opened
-from tests.unit.consumers.records import ready, record, source
+from tests.unit.consumers.records import NOW, ready, record, source
 
 
 def keys(item: WorkItem) -> set[bytes | None]:
@@ -192,7 +195,7 @@ class TestClose:
 @pytest.mark.parametrize("ordering", list(Ordering))
 def test_a_closed_partition_is_not_counted_any_more(ordering: Ordering) -> None:
     """Neither records that wait for a slot nor those whose delivery is not persisted."""
-    lanes = Lanes(ordering, 2, persist_deliveries=True)
+    lanes = NotedLanes(ordering, 2, max_ahead=100)
     assigned = opened(lanes)
     keyed(lanes, assigned, "abcd")
     lanes.admit(assigned, 2)
@@ -373,6 +376,59 @@ class _Unordered(_Machine):
     ordering = Ordering.UNORDERED
 
 
+class _InBatches(_Machine):
+    """Work items are batches, until a call decides about none of their records."""
+
+    ordering = Ordering.KEY
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.single: set[tuple[AssignedPartition, int]] = set()
+
+    @initialize(slots=st.integers(1, 3), one_per_key=st.booleans())
+    def start(self, slots: int, one_per_key: bool) -> None:  # noqa: FBT001 - drawn
+        self.one_per_key = one_per_key
+        filling = BatchFilling(BatchSection(records=5, wait=timedelta(0)), one_per_key=one_per_key)
+        self.lanes = Lanes(self.ordering, slots, filling=filling, clock=lambda: NOW)
+
+    def may_start(self, assigned: AssignedPartition, taken: list[tuple[int, bytes]]) -> None:
+        super().may_start(assigned, taken)
+        assert len(taken) <= 5
+        assert not self.one_per_key or len({key for _, key in taken}) == len(taken)
+
+    def start_next(self) -> WorkItem | None:
+        item = super().start_next()
+        if item is not None:
+            records = {(item.lane.assigned, message.offset()) for message in item.messages}
+            assert item.batch == records.isdisjoint(self.single), (
+                "a batch has no record that has to be handled by itself"
+            )
+            self.single -= records
+        return item
+
+    @rule(item=consumes(_Machine.in_flight))
+    def decide_about_none(self, item: WorkItem | None) -> None:
+        if item is not None and item.batch:
+            item.handle_one_by_one()
+            self.back(item, 0)
+
+    def back(self, item: WorkItem, position: int) -> None:
+        if not item.batch:
+            self.single |= {(item.lane.assigned, message.offset()) for message in item.messages[position:]}
+        super().back(item, position)
+
+    @precondition(lambda self: any(len(item.messages) > 1 and not item.stop for item in self.running))
+    @rule(data=st.data())
+    def split(self, data: st.DataObject) -> None:
+        before = {item: list(item.messages) for item in self.running if not item.batch}
+        super().split(data)
+        for item, messages in before.items():
+            kept = {message.offset() for message in item.messages}
+            started = item.position if item.stop else len(messages)
+            rest = [each for each in messages[started + 1 :] if each.offset() not in kept]
+            self.single |= {(item.lane.assigned, message.offset()) for message in rest}
+
+
 _SETTINGS = settings(max_examples=share(40), stateful_step_count=40, deadline=None)
 TestAnythingByPartition = _ByPartition.TestCase
 TestAnythingByPartition.settings = _SETTINGS
@@ -380,3 +436,5 @@ TestAnythingByKey = _ByKey.TestCase
 TestAnythingByKey.settings = _SETTINGS
 TestAnythingUnordered = _Unordered.TestCase
 TestAnythingUnordered.settings = _SETTINGS
+TestAnythingInBatches = _InBatches.TestCase
+TestAnythingInBatches.settings = _SETTINGS

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.consumers.errors import AcknowledgementModeError
-from kafka_redelivery.consumers.flow.session import Delivery, Disposition, Sessions
+from kafka_redelivery.consumers.flow.session import DeliveredRecord, Disposition, Sessions
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
+from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
-from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
+from kafka_redelivery.consumers.handlers.slot_sessions import SlotSessions
 from kafka_redelivery.topology.policy.decision import FailureKind
 from tests.unit.consumers.records import NOW, item, record, source
 
@@ -27,7 +28,7 @@ class Fixture:
     def __init__(self, handler: Callable[..., Any], *, individual: bool = False) -> None:
         self.woken = 0
         self.sessions = Sessions(individual=individual, wake=self._wake)
-        self.processor = SessionProcessor(self.sessions, as_handler(handler), {}, lambda: NOW, None)
+        self.processor = Processor(as_handler(handler), {}, lambda: NOW, None, sessions=SlotSessions(self.sessions))
 
     def _wake(self) -> None:
         self.woken += 1
@@ -179,7 +180,7 @@ def test_a_session_record_has_the_attributes_of_a_record() -> None:
     records: list[Record] = []
     Fixture(records.append).deliver(4)
     assert records[0].message_id == "orders-0@4"
-    assert isinstance(records[0].delivery, Delivery)  # type: ignore[attr-defined]
+    assert isinstance(records[0].delivery, DeliveredRecord)  # type: ignore[attr-defined]
 
 
 def test_recover_fails_in_other_modes() -> None:

@@ -105,7 +105,7 @@ def test_a_topic_that_is_created_again_is_opened_again() -> None:
     assert noticed(first, OLD, READY) == []
     topics.mark = PRESENT
     assert noticed(first, OLD, READY) == [OLD]
-    first.forget(OLD)
+    first.close(OLD)
     assert first.positions([OLD]) == {OLD: None}
     assert noticed(first, OLD, READY) == []
 
@@ -120,7 +120,7 @@ def test_each_partition_is_opened_again_also_if_another_one_was_opened_meanwhile
     assert first.positions([OLD], [OLD]) == {OLD: Checkpoint(40, "")}, "an aborted write opens no new topic"
     assert first.positions([ADDED], [OLD]) == {ADDED: None}, "its offset names no topic, and this process has read both"
     assert noticed(first, OLD, ADDED) == [OLD]
-    first.forget(OLD)
+    first.close(OLD)
     assert first.positions([OLD], [ADDED]) == {OLD: None}
     assert noticed(first, OLD, ADDED) == []
 
@@ -134,7 +134,7 @@ def test_a_start_at_the_end_of_an_older_topic_is_void() -> None:
         assert first.source(OLD) == (90, True)
         topics.mark = PRESENT
         assert noticed(first, OLD) == [OLD]
-        first.forget(OLD)
+        first.close(OLD)
         assert isinstance(first._reader, StoredOffsets)
         first._reader.commits = dict(commits)
         assert first.positions([OLD]) == {OLD: None}
@@ -171,11 +171,11 @@ def test_a_broker_that_lags_does_not_bring_an_older_topic_back() -> None:
     first = of_topic(ControlState(), topics, {})
     first.positions([OLD])
     topics.mark = PRESENT
-    first.forget(OLD)
+    first.close(OLD)
     first.positions([OLD])
     topics.mark = OLDER
     assert first.changed(["orders"], [OLD]) == []
-    first.forget(OLD)
+    first.close(OLD)
     assert isinstance(first._reader, StoredOffsets)
     first._reader.commits[OLD] = Checkpoint(40, marked(PRESENT, ""))
     assert first.positions([OLD]) == first._reader.commits
@@ -191,7 +191,7 @@ def test_an_older_topic_that_a_lagging_broker_has_named_is_left_again() -> None:
     assert first.positions([ADDED], [OLD]) == {ADDED: None}
     topics.mark = PRESENT
     assert noticed(first, OLD, ADDED) == [ADDED]
-    first.forget(ADDED)
+    first.close(ADDED)
     assert first.positions([ADDED], [OLD]) == {ADDED: point}
     assert noticed(first, OLD, ADDED) == []
 
@@ -207,10 +207,10 @@ def test_an_aborted_write_does_not_bring_an_older_offset_back(level: int) -> Non
     first.positions([OLD])
     topics.mark = PRESENT
     assert noticed(first, OLD) == [OLD]
-    first.forget(OLD)
+    first.close(OLD)
     for owned in ((), (OLD,), (OLD,)):
         assert first.positions([OLD], owned) == {OLD: None}
-        assert first.present(commits) == {OLD: None}, "a halted partition does not go on there either"
+        assert first.committed_now([OLD]) == {OLD: None}, "a halted partition does not go on there either"
         assert (first.expired(OLD), first.source(OLD)) == (None, (3, False))
     first.note_first_offsets({OLD: 41})
     reader.commits = {OLD: Checkpoint(41, "")}
@@ -239,7 +239,7 @@ def test_a_new_topic_is_read_while_the_control_topic_is_away() -> None:
     first.positions([OLD])
     topics.mark, control.unreadable = PRESENT, "no answer"
     assert noticed(first, OLD) == [OLD]
-    first.forget(OLD)
+    first.close(OLD)
     assert (first.positions([OLD]), first.unknown) == ({OLD: None}, {})
     assert first.source(OLD) == (3, False)
 
@@ -251,7 +251,7 @@ def test_another_cluster_is_no_new_topic() -> None:
     first.positions([OLD])
     topics.mark = ELSEWHERE
     assert noticed(first, OLD) == [OLD]
-    first.forget(OLD)
+    first.close(OLD)
     assert first.positions([OLD]) == {OLD: Checkpoint(40, "")}
 
 

@@ -9,8 +9,7 @@ from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.telemetry import failure_log
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
-from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureDetails, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
 
 _SECRET = "canary7741"  # noqa: S105 - stands for personal data

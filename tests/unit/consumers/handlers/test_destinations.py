@@ -4,9 +4,9 @@ from typing import cast
 
 import pytest
 
-from kafka_redelivery.consumers.handlers.destinations import Destinations
+from kafka_redelivery.consumers.handlers.outputs import Destinations
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 
 _SETTINGS = load_settings(
     """

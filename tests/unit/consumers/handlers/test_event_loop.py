@@ -155,6 +155,27 @@ def test_one_task_enters_and_leaves(*, threaded: bool) -> None:
     loop.close()  # again
 
 
+@pytest.mark.parametrize("threaded", [True, False])
+def test_handlers_that_share_a_loop_are_left_in_turn(*, threaded: bool) -> None:
+    """The last one first, and the others also if one of them raises."""
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def resource(name: str) -> Any:  # noqa: ANN401 - an iterator
+        async with asyncio.TaskGroup():
+            steps.append(f"enter {name}")
+            yield name
+            steps.append(f"leave {name}")
+            if name == "b":
+                raise ConnectionError(name)
+
+    loop = HandlerLoop(threaded=threaded)
+    assert [loop.enter(resource(name)) for name in "abc"] == ["a", "b", "c"]
+    with pytest.raises(ExceptionGroup):
+        loop.close()
+    assert steps == ["enter a", "enter b", "enter c", "leave c", "leave b", "leave a"]
+
+
 def test_a_resource_that_ends_by_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A task in its group fails. The error is raised when the loop is closed, like any of a context manager."""
     fail = asyncio.Event()

@@ -81,6 +81,12 @@ class TestSuccess:
         run(lambda _, context: seen.append((context.attempt, context.redelivered)), record(0))
         assert seen == [(1, False)]
 
+    def test_the_context_has_the_record(self) -> None:
+        """It is the one that the handler gets."""
+        same: list[bool] = []
+        run(lambda record, context: same.append(context.record is record), record(0))
+        assert same == [True]
+
     def test_a_tombstone_reaches_the_handler_as_none(self) -> None:
         """This holds for every codec."""
         seen: list[Record] = []

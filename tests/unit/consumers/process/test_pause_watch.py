@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
@@ -17,6 +18,9 @@ from kafka_redelivery.topology.wire.pauses import (
     PauseScope,
     PauseTarget,
     ProcessName,
+    Reported,
+    fault_record,
+    next_report,
     pause_record,
     process_record,
     tombstones,
@@ -86,6 +90,7 @@ class Following:
         if applies:
             self.watch.applied(self.watch.current)
         self.watch._note()
+        self.watch._report()
 
 
 @pytest.fixture
@@ -182,3 +187,70 @@ def test_a_note_that_is_refused_is_written_later(following: Following) -> None:
     following.now_s += 60
     following.turn()
     assert following.topic.pauses.processes.keys() == {W1}
+
+
+def test_what_keeps_records_waiting_is_reported(following: Following) -> None:
+    """When it begins, again after a while, and when it ends; but not what an operator has done."""
+    following.health.note("pauses", "paused: group")
+    following.health.note("scheduler", "no scheduler runs")
+    following.turn()
+    assert following.topic.pauses.faults == {}
+    following.health.note("halted", "orders-0 is halted")
+    following.turn()
+    assert following.topic.pauses.faults == {}, "a few seconds later"
+    for now_s, written in ((10, 1), (20, 1), (80, 2)):
+        following.now_s, following.now_ms = now_s, NOW + now_s * 1000
+        following.turn()
+        assert len(following.topic.written) == written
+    assert following.topic.pauses.faults == {W1: Reported("orders-0 is halted", NOW + 80_000, NOW + 440_000)}
+    following.health.note("halted", "")
+    following.now_s += 10
+    following.turn()
+    assert following.topic.pauses.faults == {}
+    following.turn()
+    assert len(following.topic.written) == 3
+
+
+def test_a_report_is_withdrawn(following: Following) -> None:
+    """When the process stops; when it starts again after a kill; and after an hour, if it has not."""
+    w2 = ProcessName("worker", "random-1")
+    for name, at_ms in ((W1, NOW), (w2, NOW - 3_600_001)):
+        following.topic.append(fault_record(name, Reported("halted", at_ms, at_ms + 180_000)))
+    following.now_s += 10
+    following.turn()
+    assert following.topic.pauses.faults == {}
+    following.health.note("held", "orders-0 waits")
+    following.now_s += 10
+    following.turn()
+    following.watch._update(following.topic.poll(0))
+    following.watch.withdraw()
+    assert following.topic.pauses.faults == {}
+
+
+def test_a_process_that_hangs_reports_it(following: Following) -> None:
+    """The thread of the pauses still runs. It does not write each time that some seconds more have passed."""
+    health = Health(timedelta(seconds=60), clock_s=lambda: following.now_s)
+    following.watch._health = health
+    following.now_s += 100
+    following.turn()
+    assert "the polling thread has not turned for a long time" in following.topic.pauses.faults[W1].text
+    for _ in range(3):
+        following.now_s += 10
+        following.turn()
+    assert len(following.topic.written) == 1
+
+
+def test_a_fault_that_lasts_is_reported_ever_more_seldom() -> None:
+    """A compacted topic keeps all of that for a week, and each process reads it."""
+    reports, last = 0, None
+    for now_ms in range(0, 7 * 24 * 3_600_000, 5000):
+        report = next_report(last, "orders-0 is halted", now_ms)
+        assert last is None or now_ms < last.until_ms
+        if report is not None:
+            reports, last = reports + 1, report
+    assert reports < 1100
+    assert last is not None
+    assert next_report(last, "another fault", last.at_ms + 59_000) is None
+    changed = next_report(last, "another fault", last.at_ms + 60_000)
+    assert changed == Reported("another fault", last.at_ms + 60_000, last.at_ms + 240_000)
+    assert next_report(changed, "", changed.at_ms + 1) is not None

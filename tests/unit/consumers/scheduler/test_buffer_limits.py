@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions, write_bytes
+from kafka_redelivery.consumers.scheduler.full_buffer import full_partitions, write_bytes
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.topology.wire.progress import Progress

@@ -18,3 +18,13 @@ def test_a_tier_that_is_deleted_is_reported_until_its_partitions_are_revoked() -
     running.now_ms = NOW + 2000
     running.turn()
     assert SLOW.topic not in {each.tier for each in running.scheduler_backlog()}
+
+
+def test_a_partition_of_a_tier_that_does_not_exist_is_not_read() -> None:
+    """The group may assign it, until all its members have noticed."""
+    running = Running()
+    running.scheduler.revoked([SLOW])
+    del running.reader.counts[SLOW.topic]
+    running.find_topics()
+    running.scheduler.assigned([SLOW])
+    assert SLOW not in running.scheduler._tiers

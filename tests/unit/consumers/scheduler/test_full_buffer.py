@@ -31,7 +31,8 @@ class Buffer:
     def rewind(self, partitions: Iterable[Partition]) -> None:
         """Open partitions without records."""
         for partition in partitions:
-            self.tiers[partition] = TierPartition(partition.topic, HOUR, Progress(0), ordered=True)
+            before = self.tiers.get(partition)
+            self.tiers[partition] = TierPartition(partition.topic, HOUR, Progress(0), ordered=True, before=before)
 
     def add(self, number: int, size: int, leaves_ms: int) -> None:
         """Buffer a record."""
@@ -53,7 +54,7 @@ class Buffer:
     @property
     def paused(self) -> list[int]:
         """The numbers of the partitions that are not fetched."""
-        return sorted(partition.number for partition in self.full._paused)
+        return sorted(partition.number for partition in self.reader.paused)
 
     @property
     def bytes(self) -> int:
@@ -75,6 +76,14 @@ def test_what_leaves_last_is_dropped_until_half_is_free() -> None:
     assert buffer.pause() == [2, 3, 4, 5, 6, 7, 8, 9]
     assert buffer.bytes == 400_000
     assert set(buffer.paused) >= {2, 3, 4, 5, 6, 7, 8, 9}
+
+
+def test_what_leaves_within_two_seconds_is_not_dropped() -> None:
+    """It is needed before a fetch pays off."""
+    for leaves_in_ms, dropped in ((2999, []), (3000, []), (3001, [0])):
+        buffer = Buffer()
+        buffer.add(0, 1_200_000, NOW + leaves_in_ms)
+        assert buffer.pause(NOW + 1000) == dropped
 
 
 def test_a_dropped_partition_is_fetched_a_second_before_its_first_record_leaves() -> None:
@@ -138,7 +147,8 @@ def test_a_clock_that_is_set_back_ends_all_waits() -> None:
     """The times are those of the old clock."""
     buffer = crowded()
     buffer.pause()
-    buffer.full.clock_set_back()
+    for tier in buffer.tiers.values():
+        tier.clock_set_back(NOW - HOUR)
     buffer.rewind([buffer.name(0), buffer.name(1)])
     buffer.pause(NOW - HOUR)
     assert buffer.paused == []
@@ -148,7 +158,8 @@ def test_a_partition_that_was_given_up_is_forgotten() -> None:
     """It may come back with other records."""
     buffer = crowded()
     buffer.pause()
-    buffer.full.forget([buffer.name(5)])
+    del buffer.tiers[buffer.name(5)]
+    buffer.rewind([buffer.name(5)])
     buffer.pause()
     assert 5 not in buffer.paused
     assert 6 in buffer.paused

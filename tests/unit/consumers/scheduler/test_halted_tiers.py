@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
-from kafka_redelivery.consumers.telemetry.observers import HaltLabel
+from kafka_redelivery.consumers.telemetry.observers import HaltCause, HaltLabel
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import PositionDeletedError, WriteAbortedError
@@ -12,6 +12,20 @@ from tests.unit.consumers.doubles import Clock
 from tests.unit.consumers.flow.test_first_offsets import Known
 from tests.unit.consumers.records import NOW
 from tests.unit.consumers.scheduler.test_scheduler import MIXED, QUICK, SLOW, Running, due
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time at which halted partitions are looked at again."""
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.stops.monotonic_s", CLOCK)
+
+
+def look(running: Running) -> None:
+    """The scheduler looks whether halted partitions can go on, which it does after pauses of up to 30 s."""
+    CLOCK.advance(30)
+    running.scheduler._assigned.resume_moved(running.scheduler._engine.writing)
 
 
 def test_idle_tiers_are_committed_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +57,10 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     assert running.observer.halt_causes == [
         "billing.retry.1s-0: its committed offset has expired; up to 6 records would be released again"
     ]
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(5, "")
-    running.find_topics()
+    look(running)
     assert running.reader.sought == [(QUICK, 5)]
     running.turn(due(QUICK, 5))
     assert running.values()[1:] == [[b"5"]]
@@ -66,10 +80,10 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     running.turn([*due(QUICK, 3), *due(SLOW, 0)])
     assert running.values() == [[b"0"]]
     assert running.reader.paused == {QUICK}
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     control.unreadable = None
-    running.find_topics()
+    look(running)
     assert running.reader.sought == [(QUICK, 3)]
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[], [b"3"]], "its start offset is committed first"
@@ -92,11 +106,11 @@ def test_a_tier_whose_committed_offset_may_not_be_read_halts_alone() -> None:
     assert "grant the right Read on topic billing.retry.1s" in running.health.ready().reason
     running.scheduler._reported_s = 0.0
     running.turn()
-    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, "forbidden"): 1}
-    running.find_topics()
+    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, HaltCause.FORBIDDEN): 1}
+    look(running)
     assert (QUICK, 3) not in running.reader.sought
     running.reader.unreadable.clear()
-    running.find_topics()
+    look(running)
     assert running.reader.sought[-1] == (QUICK, 3)
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[b"3"]]
@@ -115,10 +129,10 @@ def test_a_tier_with_metadata_of_another_tool_halts_alone() -> None:
     assert running.reader.paused == {QUICK}
     [cause] = running.observer.halt_causes
     assert "billing.retry.1s-0: the commit at offset 3 has metadata that is damaged or was not written by" in cause
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(3, "")
-    running.find_topics()
+    look(running)
     assert running.reader.sought == [(QUICK, 3)]
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[b"3"]]
@@ -141,7 +155,7 @@ def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     assert running.reader.paused == {QUICK}
     assert running.scheduler.share().has(0)
     running.reader.commits[QUICK] = Checkpoint(0, "")
-    running.find_topics()
+    look(running)
     running.turn(due(QUICK, 0, 1))
     assert running.values()[1:] == [[b"0", b"1"]]
 
@@ -182,21 +196,21 @@ def test_a_halted_tier_goes_on_behind_the_deleted_offset() -> None:
     running.turn(due(QUICK, 0, due_ms=NOW + 500))
     delete(running, 1)
     running.reader.commits[QUICK] = Checkpoint(9, "")
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     running.now_ms += 500
     running.writer.slow = True
     running.turn()
     assert running.writer.busy
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     running.writer.slow = False
     running.turn()
     running.reader.commits[QUICK] = Checkpoint(1, "")  # an own commit is no move
-    running.find_topics()
+    look(running)
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(9, "")
-    running.find_topics()
+    look(running)
     assert running.reader.sought == [(QUICK, 9)]
     running.turn(due(QUICK, 9))
     assert running.values() == [[b"0"], [b"9"]]
@@ -211,7 +225,7 @@ def test_the_metric_names_the_cause(end: int | None, cause: str) -> None:
     delete(running, 7, end)
     running.scheduler._reported_s = 0.0
     running.turn()
-    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, cause): 1}
+    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, HaltCause(cause)): 1}
 
 
 def test_an_aborted_write_ends_no_halt() -> None:

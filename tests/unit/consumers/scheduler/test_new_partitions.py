@@ -12,7 +12,7 @@ from kafka_redelivery.transport.errors import (
 )
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
-from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, Running
+from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, SLOW, Running
 
 
 def test_the_first_offset_of_an_empty_partition_is_committed() -> None:
@@ -73,7 +73,7 @@ def test_a_tier_with_records_and_without_a_committed_offset_halts_alone() -> Non
     running.reader.commits.clear()
     running.reader.ends[QUICK] = (0, 1)
     running.scheduler.assigned([QUICK])
-    assert running.scheduler._halted_tiers.partitions == {QUICK}
+    assert running.scheduler._stops.lost == {QUICK}
     assert QUICK not in running.scheduler._tiers
 
 
@@ -83,11 +83,10 @@ def test_a_first_offset_that_may_not_be_committed_beside_a_refusal(monkeypatch: 
     running = Running(WriteRefusedError(refused, others_written=True))
 
     def refuse(_: object) -> None:
-        raise OffsetsForbiddenError("no right", ["billing.retry.1s"], unconfirmed=())
+        raise OffsetsForbiddenError("no right", [SLOW.topic], unconfirmed=())
 
     monkeypatch.setattr(running.writer, "finish", refuse)
-    partition = Partition("billing.retry.1s", 0)
-    waiting = Fetched(*partition, 0, None, b"0", waiting_headers(lineage(0, partition=0), due_ms=NOW), NOW - 1000)
-    running.turn([waiting])
+    headers = waiting_headers(lineage(0, partition=0), due_ms=NOW)
+    running.turn([Fetched(*partition, 0, None, b"0", headers, NOW - 2000) for partition in (QUICK, SLOW)])
     running.turn()
-    assert set(running.reader.forbidden) == {"billing.retry.1s"}
+    assert set(running.reader.forbidden) == {SLOW.topic}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE
-from kafka_redelivery.consumers.scheduler.release import Release, ReleaseBuilder, TopicMissingError
+from kafka_redelivery.consumers.scheduler.release import CommitLeadTime, Release, ReleaseBuilder, TopicMissingError
 from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.topology.config.loading import load_settings
@@ -71,7 +71,7 @@ def released(record: TierRecord, *, by: ReleaseBuilder | None = None, refusal: s
     """The write with this record alone."""
     release = Release()
     (builder() if by is None else by).add(release, TIER, record, NOW, refusal)
-    assert release.origins == [(TIER, record.offset)] * len(release.records)
+    assert release.origins == [(TIER, record.offset)] * len(release.produced)
     return release
 
 
@@ -86,7 +86,7 @@ class TestReady:
         """Its bytes are unchanged, it goes to the partition of its origin and keeps its due time."""
         origin = lineage(42, partition=5, deliveries=2)
         release = released(waiting(origin, due_ms=NOW - 3, own=[("traceparent", b"00-1")]))
-        [produced] = release.records
+        [produced] = release.produced
         assert produced[:4] == ("billing.ready.orders", 5, b"\x00key", b"\x00value")
         assert (produced.headers or [])[0] == ("traceparent", b"00-1")
         assert "AMQ_SCHEDULED_DELAY" not in dict(produced.headers or [])
@@ -98,20 +98,20 @@ class TestReady:
     def test_null_stays_null(self) -> None:
         """A tombstone waits like any record."""
         message = Fetched(*TIER, 7, None, None, waiting_headers(lineage()), NOW)
-        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).records  # noqa: FBT003 - a named tuple
+        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).produced  # noqa: FBT003 - a named tuple
         assert (produced.key, produced.value) == (None, None)
 
     def test_each_source_has_its_own_ready_topic(self) -> None:
         """The topic of the origin decides."""
         origin = Lineage("invoices", 1, 2, BORN, 1)
-        assert released(waiting(origin)).records[0].topic == "billing.ready.invoices"
+        assert released(waiting(origin)).produced[0].topic == "billing.ready.invoices"
 
     def test_a_source_that_is_not_configured_keeps_its_ready_topic(self, caplog: pytest.LogCaptureFixture) -> None:
         """Its retries wait there for a worker that reads it; the log says so once."""
         by, release = builder(counts={**COUNTS, "billing.ready.gone": 2}), Release()
         for offset in (7, 8):
             by.add(release, TIER, waiting(Lineage("gone", 3, 9, BORN, 1), offset=offset), NOW, None)
-        assert [(produced.topic, produced.partition) for produced in release.records] == [("billing.ready.gone", 1)] * 2
+        assert [(each.topic, each.partition) for each in release.produced] == [("billing.ready.gone", 1)] * 2
         assert release.dead_letters == {}
         [warning] = caplog.records
         assert warning.message.startswith("gone is not among the sources of group billing: its retries are released to")
@@ -119,12 +119,12 @@ class TestReady:
     def test_a_final_record_never_moves(self) -> None:
         """Rounding by 1 ms or a wrong clock must not send it to another tier."""
         release = released(waiting(lineage(), due_ms=NOW + 1))
-        assert release.records[0].topic == "billing.ready.orders"
+        assert release.produced[0].topic == "billing.ready.orders"
         assert release.due_ms == [NOW + 1]
 
     def test_a_record_that_became_due_meanwhile_is_ready(self) -> None:
         """The scheduler was down for longer than the shorter tiers take."""
-        assert released(waiting(lineage(), due_ms=NOW, final=False)).records[0].topic == "billing.ready.orders"
+        assert released(waiting(lineage(), due_ms=NOW, final=False)).produced[0].topic == "billing.ready.orders"
 
 
 class TestMoved:
@@ -145,7 +145,7 @@ class TestMoved:
         """The headers stay as they are."""
         record = waiting(lineage(partition=6), due_ms=NOW + remaining_ms, final=False)
         release = released(record)
-        [produced] = release.records
+        [produced] = release.produced
         # From tier to tier it stays in the partition of this number, so that a write has few.
         assert (produced.topic, produced.partition) == (topic, 6 % partitions if "mixed" in topic else TIER.number)
         assert produced.headers == record.message.headers()
@@ -155,7 +155,7 @@ class TestMoved:
         """There each record has the partition of its origin."""
         release, mixed = Release(), Partition("billing.retry.mixed", 2)
         builder().add(release, mixed, waiting(lineage(partition=5), due_ms=NOW + 1500, final=False), NOW, None)
-        [produced] = release.records
+        [produced] = release.produced
         assert (produced.topic, produced.partition) == ("billing.retry.1s", 5 % 4)
 
 
@@ -163,7 +163,7 @@ class TestDeadLetter:
     def test_a_refused_record(self) -> None:
         """The dead letter has the broker's reason and the number of deliveries."""
         release = released(waiting(lineage(deliveries=2)), refusal="too large")
-        [produced] = release.records
+        [produced] = release.produced
         assert (produced.topic, produced.partition) == ("DLQ.orders", 5 % 2)
         assert (produced.key, produced.value) == (b"\x00key", b"\x00value")
         assert cause(produced) == {"reason": "undeliverable", "exception": "Undeliverable", "message": "too large"}
@@ -175,13 +175,13 @@ class TestDeadLetter:
     def test_a_refused_move(self) -> None:
         """A record that is not due yet can be refused, too."""
         release = released(waiting(lineage(), due_ms=NOW + 1500, final=False), refusal="too large")
-        assert [produced.topic for produced in release.records] == ["DLQ.orders"]
+        assert [produced.topic for produced in release.produced] == ["DLQ.orders"]
         assert release.moved == 0
 
     def test_a_source_that_is_not_configured_and_has_no_ready_topic(self) -> None:
         """The source and its topic were removed, so an operator decides about the record."""
         release = released(waiting(Lineage("gone", 3, 9, BORN, 1)))
-        [produced] = release.records
+        [produced] = release.produced
         assert produced.topic == "DLQ.orders"
         assert "gone is not among the sources of group billing" in cause(produced)["message"]
         assert dict(produced.headers or [])["_AMQ_ORIG_ADDRESS"] == b"gone"
@@ -199,7 +199,7 @@ class TestDeadLetter:
         """The cause names the header. The dead letter keeps what can be read; the rest is that of the record here."""
         headers = [pair for pair in waiting_headers(lineage()) if pair[0] != missing]
         message = Fetched(*TIER, 7, None, b"value", headers, NOW - 2000)
-        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).records  # noqa: FBT003 - a named tuple
+        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).produced  # noqa: FBT003 - a named tuple
         assert (produced.topic, produced.partition) == ("DLQ.orders", expected.partition % 2)
         assert (cause(produced)["reason"], cause(produced)["exception"]) == ("bad_headers", "HeaderError")
         assert missing in cause(produced)["message"]
@@ -211,7 +211,7 @@ class TestDeadLetter:
         headers: list[tuple[str, bytes | None]] = [("_AMQ_ORIG_ADDRESS", b"invoices")]
         message = Fetched(*TIER, 7, None, b"value", headers, NOW - 2000)
         release = released(TierRecord(NOW, 7, NOW, True, message, 0))  # noqa: FBT003 - a named tuple
-        [produced] = release.records
+        [produced] = release.produced
         assert produced.topic == "DLQ.invoices"
         assert dict(produced.headers or [])["_AMQ_ORIG_ADDRESS"] == b"invoices"
         assert release.dead_letters == {("invoices", "bad_headers"): 1}
@@ -223,7 +223,7 @@ class TestDeadLetter:
         for offset in (7, 8):
             message = Fetched(*TIER, offset, None, b"value", headers, NOW - 2000)
             by.add(release, TIER, TierRecord(NOW, offset, NOW, True, message, 0), NOW, None)  # noqa: FBT003
-        assert len(release.records) == 2
+        assert len(release.produced) == 2
 
     def test_without_a_ready_topic_its_partition_halts(self) -> None:
         """The source is configured, so the topic was deleted, or may not be described."""
@@ -244,14 +244,14 @@ class TestDeadLetter:
     def test_a_dead_letter_has_the_expiration_of_its_strategy(self) -> None:
         """Like every dead letter of its source."""
         settings = configured(orders="{expiration: 60000}")
-        [produced] = released(waiting(lineage()), by=builder(settings), refusal="no").records
+        [produced] = released(waiting(lineage()), by=builder(settings), refusal="no").produced
         assert read_expiration(produced.headers or ()) == NOW + 60_000
 
     def test_a_shared_dead_letter_topic(self) -> None:
         """It has its own name."""
         settings = configured(orders="{kind: shared}")
         counts = {**COUNTS, "ActiveMQ.DLQ": 6}
-        [produced] = released(waiting(lineage()), by=builder(settings, counts), refusal="no").records
+        [produced] = released(waiting(lineage()), by=builder(settings, counts), refusal="no").produced
         assert (produced.topic, produced.partition) == ("ActiveMQ.DLQ", 5)
 
 
@@ -262,7 +262,7 @@ class TestDiscard:
         """Its records are counted, and the tier goes on."""
         settings = configured(orders="{kind: discarding}")
         release = released(waiting(lineage()), by=builder(settings, self.COUNTS), refusal="no")
-        assert release.records == []
+        assert release.produced == []
         assert release.dead_letters == {}
         assert release.outcomes == {OutcomeLabel("orders", "discarded", AckType.POISON): 1}
 
@@ -270,7 +270,7 @@ class TestDiscard:
         """Its records are not discarded while a source keeps its dead letters."""
         settings = configured(orders="{kind: discarding}")
         release = released(waiting(Lineage("gone", 3, 9, BORN, 1)), by=builder(settings, self.COUNTS))
-        assert [produced.topic for produced in release.records] == ["DLQ.invoices"]
+        assert [produced.topic for produced in release.produced] == ["DLQ.invoices"]
 
 
 def test_a_write_of_many_records() -> None:
@@ -281,10 +281,20 @@ def test_a_write_of_many_records() -> None:
     by.add(release, TIER, waiting(lineage(), offset=2), NOW, "refused")
     by.add(release, Partition("billing.retry.1s", 0), waiting(lineage(), offset=2), NOW, None)
     by.add(release, TIER, waiting(lineage(), due_ms=NOW + 1500, final=False, offset=3), NOW, None)
-    assert [produced.topic for produced in release.records] == [
+    assert [produced.topic for produced in release.produced] == [
         "billing.ready.orders",
         "billing.ready.orders",
         "billing.retry.1s",
     ]
     assert release.origins == [(TIER, 1), (Partition("billing.retry.1s", 0), 2), (TIER, 3)]
     assert (len(release.due_ms), release.moved, release.outcomes.total()) == (2, 1, 1)
+
+
+def test_the_lead_time_follows_recent_writes() -> None:
+    """A fifth of the difference at each write. One that took much longer counts as 50 ms."""
+    lead = CommitLeadTime(0.0)
+    found = []
+    for prepared_s in (0.041, 30.0, 0.0):
+        lead.measure(prepared_s)
+        found.append(lead.ms)
+    assert found == [9, 17, 14]

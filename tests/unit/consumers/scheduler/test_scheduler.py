@@ -1,18 +1,19 @@
 """The scheduler between a scripted reader and writer: what it writes, and how it goes on after refusals and aborts."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler, backlog
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, TierBacklog
-from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
+from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets
@@ -46,9 +47,15 @@ class NotingReleases(RecordingObserver):
     def __init__(self) -> None:
         super().__init__()
         self.releases: list[Released] = []
+        self.fences = 0
+        self.after_release: Callable[[], None] = lambda: None
 
     def released(self, details: Released) -> None:
         self.releases.append(details)
+        self.after_release()
+
+    def fenced(self) -> None:
+        self.fences += 1
 
 
 class Running:
@@ -130,6 +137,17 @@ def test_the_mixed_topic_commits_what_it_released_out_of_order() -> None:
     assert running.values() == [[b"1"], [b"0"]]
 
 
+def test_what_the_metadata_has_no_space_for_is_fetched_again_with_all_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There may be space for the next record, but what is fetched again begins at one offset. Other tiers go on."""
+    monkeypatch.setattr(Progress, "can_track_offset", lambda _, offset: offset != 1)
+    running = Running()
+    running.turn([*due(MIXED, 0, 1, 2), *due(QUICK, 7)])
+    assert running.reader.sought == [(MIXED, 1)]
+    assert running.values() == [[b"7", b"0"]]
+
+
 def test_the_observer_receives_confirmed_writes() -> None:
     """Lateness is measured after the write."""
     running = Running()
@@ -158,7 +176,7 @@ def test_a_refusal_is_kept_until_its_record_is_finished() -> None:
 def test_a_refused_dead_letter_halts_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried again after growing pauses, and goes on from its committed offset once it is accepted."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.stops.monotonic_s", clock)
     running = Running(refused(0), refused(0))
     running.turn(due(QUICK, 0), (), due(QUICK, 0))
     assert running.reader.paused == {QUICK}
@@ -214,10 +232,36 @@ def test_an_aborted_write_is_repeated() -> None:
     assert running.observer.abort_causes == ["timed out"]
 
 
+@pytest.mark.parametrize(
+    ("error", "fences"),
+    [
+        (WriteAbortedError("no", fenced=True), 1),
+        (WriteAbortedError("no"), 0),
+        (WriteRefusedError([RefusedRecord(0, "too large")]), 0),
+    ],
+)
+def test_only_a_fenced_write_counts_as_fenced(error: Exception, fences: int) -> None:
+    """Any other write that is rewound has another cause."""
+    running = Running(error)
+    running.turn(due(QUICK, 0))
+    assert running.observer.fences == fences
+
+
+def test_it_runs_until_it_is_stopped() -> None:
+    """Then it closes its clients."""
+    running = Running()
+    running.reader.fetches = [due(QUICK, 0), due(QUICK, 1)]
+    running.observer.after_release = running.scheduler.stop
+    running.scheduler.run()
+    assert running.values()[0] == [b"0"]
+    assert (running.reader.closed, running.writer.closed) == (True, True)
+    assert not running.health.ready().ok
+
+
 def test_writes_that_keep_being_aborted_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between them grow, and the health says why."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
     monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
     running = Running(*[WriteAbortedError("no") for _ in range(9)])
     for _ in range(9):
@@ -236,11 +280,15 @@ def test_writes_that_keep_being_aborted_end_nothing(monkeypatch: pytest.MonkeyPa
 def test_no_write_begins_during_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none after the first aborted write."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
     running = Running(WriteAbortedError("no"), WriteAbortedError("no"))
     for _ in range(3):
         running.turn(due(QUICK, 0))
     assert len(running.writer.tried) == 2
+    assert running.reader.waits_s[-1] == pytest.approx(0.2), "a record is due, but no write may begin"
+    clock.advance(0.15)
+    running.turn()
+    assert running.reader.waits_s[-1] == pytest.approx(0.05)
     clock.advance(1)
     running.turn(due(QUICK, 0))
     assert len(running.writer.confirmed) == 1
@@ -255,6 +303,16 @@ def test_a_backlog_in_one_tier_does_not_delay_another() -> None:
     running.now_ms = NOW
     running.turn((), ())
     assert any(SLOW in checkpoints for _, checkpoints in running.writer.confirmed[:2])
+
+
+def test_a_write_is_filled_from_several_tiers() -> None:
+    """Up to its limit."""
+    running = Running(limit="batch: 2")
+    running.now_ms = NOW - 1
+    running.turn(due(QUICK, 0), due(SLOW, 0), due(MIXED, 0))
+    running.now_ms = NOW
+    running.turn((), ())
+    assert [len(records) for records, _ in running.writer.confirmed] == [2, 1]
 
 
 def test_a_clock_that_is_set_back_delays_no_record_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +361,28 @@ def test_a_write_begins_before_its_records_leave() -> None:
     [at] = running.writer.dues
     assert at is not None
     assert at.epoch_ms == NOW + 21
+
+
+def test_a_commit_waits_by_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long as the wall clock says that the last record stays."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    running = Running(lead_s=900)
+    running.scheduler._buffer(due(QUICK, 0, due_ms=NOW + 900))
+    running.scheduler._release_due()
+    [at] = running.writer.dues
+    assert at is not None
+    assert at.monotonic_s == pytest.approx(clock() + 0.9)
+
+
+@pytest.mark.parametrize(
+    ("leaves_in_ms", "wait_s"), [(120, 0.1), (20, 0.0), (-5, 0.0), (900, 0.2)], ids=["soon", "now", "late", "later"]
+)
+def test_a_fetch_waits_until_the_next_write_has_to_begin(leaves_in_ms: int, wait_s: float) -> None:
+    """At most a fifth of a second, so that a turn begins as often."""
+    running = Running(lead_s=0.02)
+    running.turn(due(QUICK, 0, due_ms=NOW + leaves_in_ms))
+    assert running.reader.waits_s[:2] == [0.2, pytest.approx(wait_s)]
 
 
 def test_a_write_of_overdue_records_commits_immediately() -> None:
@@ -372,6 +452,19 @@ def test_the_backlog_has_delay_and_partitions_of_each_tier() -> None:
         ("billing.retry.2s", 2000, 1),
         ("billing.retry.mixed", 1000, 1),
     ]
+
+
+def test_the_backlog_of_a_tier_is_that_of_its_partitions() -> None:
+    """All records that have not left, fetched or not, and the oldest time of those that are fetched."""
+    tiers = {
+        Partition(QUICK.topic, number): TierPartition(QUICK.topic, 1000, Progress(0), ordered=True)
+        for number in range(3)
+    }
+    for number, appended_ms in ((0, NOW - 5), (2, NOW - 7)):
+        [waiting] = due(QUICK, 0, due_ms=appended_ms + 1000)
+        tiers[Partition(QUICK.topic, number)].add(waiting, NOW, 100)
+    [found] = backlog(tiers, StoredOffsets(ends=dict.fromkeys(tiers, (0, 4))))
+    assert found == TierBacklog(QUICK.topic, 12, NOW - 7, 1000, 3)
 
 
 def test_large_records_that_leave_late_are_dropped_and_released_on_time() -> None:

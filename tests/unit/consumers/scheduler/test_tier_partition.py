@@ -217,6 +217,15 @@ class TestOrder:
         add(one, waiting(1, NOW - 9, NOW + 100), NOW)
         assert one.oldest_ms == oldest_ms
 
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_when_the_last_record_leaves(self, ordered: bool) -> None:  # noqa: FBT001 - a column of the table
+        """A heap has it at no fixed place."""
+        one = tier(ordered=ordered)
+        assert one.last_ms is None
+        for offset, due_ms in enumerate([NOW + 100, NOW + 300, NOW + 500] if ordered else [NOW + 300, NOW + 500, NOW]):
+            add(one, waiting(offset, NOW, due_ms), NOW)
+        assert one.last_ms == NOW + 500
+
 
 class TestProgress:
     def test_finished_records_are_not_buffered_again(self) -> None:

@@ -26,17 +26,19 @@ def test_refusals_and_halts_of_the_older_tier_are_forgotten() -> None:
     running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, topics=topics)
     running.scheduler.assigned([QUICK, SLOW, MIXED])
     running.turn(due(QUICK, 0))
-    running.scheduler._halted.halt(QUICK, 0, ProducerRecord("DLQ.orders", 0, None, b"0"), RefusedRecord(0, "too large"))
-    assert running.scheduler._refusals.reason(QUICK, 0)
+    running.scheduler._stops.refuse(
+        QUICK, 0, ProducerRecord("DLQ.orders", 0, None, b"0"), RefusedRecord(0, "too large")
+    )
+    assert running.scheduler._tiers[QUICK].refusals[0]
 
     topics.mark = PRESENT
     running.reader.paused = {QUICK}
     notice(running)
-    assert running.scheduler._halted.paused == frozenset()
-    assert running.scheduler._refusals.reason(QUICK, 0) is None
+    assert running.scheduler._stops.unread == frozenset()
+    assert 0 not in running.scheduler._tiers[QUICK].refusals
     assert running.reader.paused == set()
     assert running.reader.sought[-3:] == [(each, 0) for each in (QUICK, SLOW, MIXED)]
-    running.scheduler._abort_deadline.succeeded()
+    running.scheduler._engine.deadline.succeeded()
     running.turn(due(QUICK, 0))
     assert running.topics()[-1] == ["billing.ready.orders"]
     [(_, checkpoints)] = running.writer.confirmed[-1:]

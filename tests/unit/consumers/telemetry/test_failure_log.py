@@ -9,12 +9,22 @@ from kafka_redelivery.consumers.handlers.record import Record, Reject
 from kafka_redelivery.consumers.telemetry import failure_log
 from kafka_redelivery.consumers.telemetry.failure_log import MAX_LINES, MAX_RETRY_LINES, WINDOW_S, FailureLog
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, FailureKind, Reason, Retry
+from kafka_redelivery.topology.policy.decision import (
+    DeadLetter,
+    Decision,
+    Discard,
+    Failure,
+    FailureDetails,
+    FailureKind,
+    Reason,
+    Retry,
+)
 from kafka_redelivery.topology.policy.lineage import Lineage
 from tests.unit.consumers.batches import RAISED, batch_of, handled
 from tests.unit.consumers.records import entry, record, route, source
 
 FAILED = Failure(FailureKind.RAISED, "KeyError", "'amount'")
+FIELDS = ("topic", "origin", "attempt", "key", "exception", "reason", "delay_ms")
 
 
 def lineage(offset: int) -> Lineage:
@@ -133,3 +143,26 @@ def test_the_first_ignored_delay_of_a_handler_is_warned_of(
     assert [message.partition(" ")[0] for message in caplog.messages if "maximumHandlerDelay" in message] == (
         ["orders-0@0"] * warnings
     )
+
+
+def test_a_line_has_fields_for_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    """A log in JSON is searched by its fields; without details they have neither key nor text."""
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        FailureLog().log(lineage(7), FAILED, DeadLetter(Reason.REJECTED, FAILED), b"order-7")
+        FailureLog().log(lineage(8), FAILED, Retry(250, 0), None)
+        FailureLog().log(lineage(9), FAILED, Retry(250, 0), b"\xff" * 1000)
+        FailureLog(FailureDetails.CLASS_ONLY).log(lineage(7), FAILED, Retry(250, 0), b"order-7")
+    dead, retried, hostile, bare = (
+        {name: getattr(each, name) for name in FIELDS if hasattr(each, name)} for each in caplog.records
+    )
+    origin = {"topic": "orders", "origin": "orders-3@7", "attempt": 2}
+    assert dead == {**origin, "key": "order-7", "exception": "KeyError: 'amount'", "reason": "rejected"}
+    assert retried == {
+        **origin,
+        "origin": "orders-3@8",
+        "key": None,
+        "exception": "KeyError: 'amount'",
+        "delay_ms": 250,
+    }
+    assert hostile["key"] == r"\xff" * 100
+    assert bare == {**origin, "exception": "KeyError", "delay_ms": 250}

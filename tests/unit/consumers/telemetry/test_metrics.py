@@ -21,6 +21,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     DeadLetterCounts,
     DeadLetterLabel,
     DeadLetterTopic,
+    HaltCause,
     HaltLabel,
     MicroBatch,
     OutcomeLabel,
@@ -31,7 +32,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     WorkerState,
     report_halts,
 )
-from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, Kind
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, MetricKind
 from kafka_redelivery.topology.policy.decision import AckType, Reason
 from kafka_redelivery.transport.errors import WriterFencedError
 from tests.examples import share
@@ -98,6 +99,7 @@ def everything() -> Measurements:
             redeliveries={("orders", 1): 2},
             dead_letters={("orders", "rejected"): 1},
             lateness_ms=[3, 700],
+            outage_lateness_ms=[90_000],
             handler_seconds=[0.002, 0.2],
             recoveries={("orders", 3): 4},
             discarded={("orders", "expired"): 1, ("orders", "duplicate"): 1},
@@ -151,8 +153,9 @@ def everything() -> Measurements:
     found.writes_failing(90.5)
     found.rebalanced("assigned")
     found.halted("cause")
-    found.halted_partitions({HaltLabel("DLQ.orders", "too_large"): 1})
+    found.halted_partitions({HaltLabel("DLQ.orders", HaltCause.TOO_LARGE): 1})
     found.paused({"orders": 3}, 12)
+    found.outages({"bank": True, "books": False}, {"orders": 2})
     found.table_progress()
     found.micro_batch(MicroBatch(1.5, 1000, {"orders": 25, "billing.ready.orders": 0}))
     found.table_progress()
@@ -241,6 +244,9 @@ class TestValues:
             ("redelivery_unacknowledged",): 2,
             ("redelivery_halted_partitions", "DLQ.orders", "too_large"): 1,
             ("redelivery_paused_partitions", "orders"): 3,
+            ("redelivery_outage", "bank"): 1,
+            ("redelivery_outage", "books"): 0,
+            ("redelivery_outage_partitions", "orders"): 2,
             ("redelivery_control_offset",): 12,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,
@@ -285,7 +291,9 @@ class TestValues:
         found.begin_at_zero(["orders"])
         values = samples(found)
         begun = {name for name, topic, *_ in (each for each in values if len(each) > 1) if topic == "orders"}
-        labelled = {f"{each.name}_total" for each in CATALOGUE if each.kind is Kind.COUNTER and "topic" in each.labels}
+        labelled = {
+            f"{each.name}_total" for each in CATALOGUE if each.kind is MetricKind.COUNTER and "topic" in each.labels
+        }
         assert labelled <= begun, "see begin_at_zero"
         for reason in Reason:
             assert values["redelivery_discarded_total", "orders", reason] == 0
@@ -363,6 +371,7 @@ class TestHistograms:
         assert histogram(found, "redelivery_commit_seconds")[1:] == (2, 0.03)
         assert histogram(found, "redelivery_delivery_lateness_seconds")[1:] == (2, 0.703)
         assert histogram(found, "redelivery_release_lateness_seconds")[1:] == (1, 0.004)
+        assert histogram(found, "redelivery_outage_lateness_seconds")[1:] == (1, 90)
 
     @settings(max_examples=share(30))
     @given(st.lists(st.integers(-1000, 10**7), max_size=50))
@@ -379,6 +388,6 @@ class TestHistograms:
         """And one without a bound."""
         families = {family.name: family for family in prometheus(empty())}
         for metric in CATALOGUE:
-            if metric.kind is Kind.HISTOGRAM:
+            if metric.kind is MetricKind.HISTOGRAM:
                 found = [s.labels["le"] for s in families[metric.name].samples if s.name.endswith("_bucket")]
                 assert [float(bound) for bound in found] == [*metric.buckets, math.inf]

@@ -37,8 +37,8 @@ def stand_still(kafka: SimulatedKafka, worker: SimulatedWorker, switch: Switch) 
     worker.worker._turn()
     assert switch.obeyed == PAUSED.end
     before = len(kafka.handled)
-    while worker._slots.busy:
-        worker._slots.work()
+    while any(slots.busy for slots in worker.slots):
+        worker.work()
     for _ in range(30):
         worker.worker._turn()
     assert len(kafka.handled) == before

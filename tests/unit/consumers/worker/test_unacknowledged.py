@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.running_time import TICK_S, RunningTime
 from kafka_redelivery.consumers.worker.unacknowledged import WARN_AFTER_S, Unacknowledged
@@ -47,8 +46,7 @@ class Fixture:
         self.assigned = source()
         self.sessions = Sessions()
         self.session = self.sessions.open()
-        self.lanes = Lanes(Ordering.PARTITION, 1)
-        self.unacknowledged = Unacknowledged(self.sessions, self.lanes, timeout)
+        self.unacknowledged = Unacknowledged(self.sessions, timeout)
         self.item = handled(self.assigned, *map(record, range(3)), outputs={0: [output(b"later")], 2: [output(b"now")]})
         for index, message in enumerate(self.item.messages[:2]):
             delivery = self.session.deliver(self.item.lane, message)
@@ -64,9 +62,10 @@ def test_an_unacknowledged_record_is_not_finished() -> None:
     fixture = Fixture()
     assert [copy.value for copy in fixture.batch.produced] == [b"now"]
     assert fixture.batch.size == 1
-    assert fixture.batch.checkpoints()[fixture.assigned.partition].offset == 0
-    assert len(fixture.unacknowledged) == fixture.lanes.buffered(redelivered=False).records == 2
-    outcomes = fixture.batch.report(0.0).outcomes
+    fixture.batch.close()
+    assert fixture.batch.checkpoints[fixture.assigned.partition].offset == 0
+    assert len(fixture.unacknowledged) == fixture.item.lane.buffered.records == 2
+    outcomes = fixture.batch.tally.report(0.0).outcomes
     assert {label.outcome: number for label, number in outcomes.items()} == {"acked": 1}
 
 
@@ -76,9 +75,10 @@ def test_an_acknowledged_record_is_written() -> None:
     fixture.session.acknowledge(fixture.item.unacknowledged[0][1])
     fixture.unacknowledged.add_dispositions(fixture.batch)
     assert [copy.value for copy in fixture.batch.produced] == [b"now", b"later"]
-    assert fixture.batch.checkpoints()[fixture.assigned.partition].offset == 3
-    assert len(fixture.unacknowledged) == fixture.lanes.buffered(redelivered=False).records == 0
-    [(label, number)] = fixture.batch.report(0.0).outcomes.items()
+    fixture.batch.close()
+    assert fixture.batch.checkpoints[fixture.assigned.partition].offset == 3
+    assert len(fixture.unacknowledged) == fixture.item.lane.buffered.records == 0
+    [(label, number)] = fixture.batch.tally.report(0.0).outcomes.items()
     assert (label.outcome, label.ack_type, number) == ("acked", AckType.STANDARD, 3)
 
 
@@ -140,13 +140,19 @@ def test_a_missing_acknowledgement_is_logged(clock: Clock, caplog: pytest.LogCap
     assert message.startswith("2 records are unacknowledged")
 
 
-def test_records_of_a_revoked_partition_are_removed() -> None:
-    """Later acknowledgements have no effect, and the buffer is free."""
+@pytest.mark.parametrize("acknowledged", ["before", "after"])
+def test_records_of_a_revoked_partition_are_removed(acknowledged: str) -> None:
+    """Acknowledgements that were not taken before it have no effect, and the buffer is free."""
     fixture = Fixture()
-    fixture.unacknowledged.forget(fixture.assigned)
-    fixture.session.acknowledge(fixture.item.unacknowledged[0][1])
+    delivery = fixture.item.unacknowledged[0][1]
+    if acknowledged == "before":
+        fixture.session.acknowledge(delivery)
+    fixture.unacknowledged.close(fixture.assigned)
+    if acknowledged == "after":
+        fixture.session.acknowledge(delivery)
     fixture.unacknowledged.add_dispositions(fixture.batch)
-    assert len(fixture.unacknowledged) == fixture.lanes.buffered(redelivered=False).records == 0
+    assert fixture.sessions.dispositions.empty()
+    assert len(fixture.unacknowledged) == fixture.item.lane.buffered.records == 0
     assert fixture.batch.size == 1
 
 

@@ -5,27 +5,24 @@ from threading import Timer
 import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.lanes import Lanes
-from kafka_redelivery.consumers.flow.lost_positions import LostPositions
-from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
-from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
+from kafka_redelivery.consumers.worker.dispatcher import Dispatcher
 from kafka_redelivery.consumers.worker.worker import Worker
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.engine import WriteLimits
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import shared
-from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
+from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets, no_stops
 from tests.unit.consumers.records import NOW, record, route
 
 LOST = Partition("orders", 0)
@@ -69,19 +66,20 @@ class Fixture:
         self.observer = RecordingObserver()
         common = self.common = shared()
         finished = FinishedItems()
-        assignment = Assignment([route()], self.reader, FirstOffsets(self.reader))
-        self.committer = Committer(common, self.writer, self.observer, 100, halted=assignment.refused)
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
-        lost_positions = LostPositions(self.reader, assignment, self.observer, Health())
+        assignment = Assignment(
+            [route()], self.reader, FirstOffsets(self.reader), no_stops(self.observer), {"orders": lanes}
+        )
+        self.committer = Committer(
+            common, self.writer, self.reader, self.observer, WriteLimits(100), stops=assignment.stops
+        )
+        slots = ImmediateSlots(Processor(as_handler(emit), {}, lambda: NOW, None), finished)
         self.worker = Worker(
             reader=self.reader,
             committer=self.committer,
             assignment=assignment,
-            lanes=lanes,
-            fetcher=Fetcher(self.reader, assignment, lanes, limits, lost_positions, in_order=True),
-            delivery_notes=DeliveryNotes(lanes, limits.batch_records),
-            unacknowledged=Unacknowledged(Sessions(), lanes),
-            slots=ImmediateSlots(Processor(as_handler(emit), {}, lambda: NOW, None), finished),
+            dispatchers={"orders": Dispatcher(lanes=lanes, slots=slots)},
+            fetcher=Fetcher(self.reader, assignment, [lanes], limits, in_order=True),
             finished=finished,
             limits=limits,
             observer=self.observer,
@@ -181,7 +179,7 @@ def test_a_refusal_of_a_lost_partition_leaves_nothing(cause: RefusalCause) -> No
     refused = [RefusedRecord(index, "no", cause) for index in range(2)]
     fixture.writer.script.append(WriteRefusedError(refused, others_written=True))
     fixture.worker.lost([LOST])
-    failures, halted = fixture.common.write_failures, fixture.worker.assignment.halted
+    failures, halted = fixture.common.write_failures, fixture.worker.assignment.stops.unread
     assert {partition for partition, _ in failures} | halted == {RETAINED}
     assert all(LOST not in checkpoints for checkpoints in fixture.writer.finished)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S, AbortDeadline
+from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S, AbortDeadline
 from tests.unit.consumers.doubles import Clock
 
 
@@ -9,7 +9,7 @@ from tests.unit.consumers.doubles import Clock
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the deadline."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
     return clock
 
 
@@ -61,3 +61,18 @@ def test_how_long_writes_have_failed(clock: Clock) -> None:
     assert deadline.failing_s == 7
     deadline.succeeded()
     assert deadline.failing_s == 0
+
+
+def test_what_is_left_of_a_pause(clock: Clock) -> None:
+    """Nothing once it is over, however long ago that was."""
+    deadline = AbortDeadline(endures=True)
+    left_s = []
+    for _ in range(3):
+        deadline.aborted("no")
+        deadline.pause()
+        left_s.append(deadline.pause_left_s)
+        clock.advance(0.25)
+    assert left_s == [0, pytest.approx(0.2), pytest.approx(0.4)]
+    assert deadline.pause_left_s == pytest.approx(0.15)
+    clock.advance(5)
+    assert deadline.pause_left_s == 0

@@ -10,9 +10,8 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.policy.decision import AckType, Failure, FailureKind
+from kafka_redelivery.topology.policy.decision import AckType, Failure, FailureDetails, FailureKind
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import read_expiration, read_lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -49,7 +48,7 @@ def headers_by_name(produced: ProducerRecord) -> dict[str, bytes | None]:
 
 def checkpoint(batch: Batch, assigned: AssignedPartition) -> Checkpoint:
     """The checkpoint that the batch commits for a partition."""
-    return batch.checkpoints()[assigned.partition]
+    return batch.checkpoints[assigned.partition]
 
 
 class TestAck:
@@ -57,7 +56,7 @@ class TestAck:
         assigned = source(next_offset=7)
         batch = batch_of(handled(assigned, record(7), record(8), outputs={1: [output(b"a"), output(b"b")]}))
         assert batch.produced == [output(b"a"), output(b"b")]
-        assert batch.checkpoints() == {Partition("orders", 0): Checkpoint(9, "")}
+        assert batch.checkpoints == {Partition("orders", 0): Checkpoint(9, "")}
         assert batch.size == 2
 
     def test_outputs_are_assigned_to_their_record(self) -> None:
@@ -72,7 +71,7 @@ class TestAck:
         """Each commits its own offset."""
         one, other = source(partition=0), source(partition=1)
         batch = batch_of(handled(one, record(0)), handled(other, record(5, partition=1)))
-        assert {partition.number: point.offset for partition, point in batch.checkpoints().items()} == {0: 1, 1: 6}
+        assert {partition.number: point.offset for partition, point in batch.checkpoints.items()} == {0: 1, 1: 6}
 
     def test_a_faster_item_does_not_commit_for_a_slower_one(self) -> None:
         """The committed offset waits for the slower item; the metadata holds what is finished above it."""
@@ -132,7 +131,7 @@ class TestRetry:
         [produced] = batch.produced
         assert read_lineage(produced.headers or ()) == lineage(42, partition=5, deliveries=3)
         assert produced.partition == 5 % 4
-        assert batch.checkpoints() == {Partition(READY, 5): Checkpoint(10, "")}
+        assert batch.checkpoints == {Partition(READY, 5): Checkpoint(10, "")}
 
     def test_without_a_delay_the_retry_record_goes_to_the_ready_topic(self) -> None:
         way = route(entry(AT_ONCE))
@@ -146,6 +145,7 @@ class TestRetry:
         ("asked_ms", "topic", "delay"),
         [
             (0, READY, b"0"),
+            (1, "billing.retry.mixed", b"1"),
             (250, "billing.retry.mixed", b"250"),
             (1500, TIER, b"1500"),
             (99_000, "billing.retry.2s", b"5000"),
@@ -184,15 +184,15 @@ class TestRetry:
         )
         way, asked = (
             route(entry(doubling, longest_own_delay_ms=5000)),
-            Failure(FailureKind.REDELIVER, "Redeliver", "", 0),
+            [Failure(FailureKind.REDELIVER, "Redeliver", "", after_ms) for after_ms in (0, 1000)],
         )
-        deliveries, causes = (0, 1, 3, 0, 1, 0, 2), dict.fromkeys(range(7), RAISED) | {5: asked}
+        deliveries, causes = (0, 1, 3, 0, 1, 0, 2, 0), dict.fromkeys(range(7), RAISED) | {5: asked[0], 7: asked[1]}
         messages = [redelivery(n, lineage(n, deliveries=each)) for n, each in enumerate(deliveries)]
         batch = batch_of(
             handled(ready(way, 5), *messages, failures=causes), common=shared(tiers=(250, 1000), mixed=True)
         )
         assert [headers_by_name(each).get("AMQ_SCHEDULED_DELAY") for each in batch.produced] == [
-            *(b"250", b"500", None, b"250", b"500", b"0", b"1000")
+            *(b"250", b"500", None, b"250", b"500", b"0", b"1000", b"1000")
         ]
 
 
@@ -259,7 +259,7 @@ class TestDiscard:
         batch = batch_of(handled(assigned, record(0), record(1), failures={0: RAISED, 1: POISON}))
         assert batch.produced == []
         assert checkpoint(batch, assigned) == Checkpoint(2, "")
-        report = batch.report(0)
+        report = batch.tally.report(0)
         assert report.outcomes == {OutcomeLabel("orders", "discarded", AckType.POISON): 2}
         assert report.dead_letters == {}
 
@@ -268,7 +268,7 @@ class TestDiscard:
         way = route(entry(strategy=DeadLetterStrategy(process_expired=False)))
         batch = batch_of(handled(source(way), record(0), record(1), failures={0: EXPIRED, 1: REJECTED}))
         assert [produced.topic for produced in batch.produced] == [DEAD]
-        assert OutcomeLabel("orders", "discarded", AckType.EXPIRED) in batch.report(0).outcomes
+        assert OutcomeLabel("orders", "discarded", AckType.EXPIRED) in batch.tally.report(0).outcomes
 
 
 class TestHalt:
@@ -284,7 +284,7 @@ class TestHalt:
 
     def test_it_is_not_counted_as_an_outcome(self) -> None:
         batch = batch_of(handled(source(), record(0), failures={0: OUT_OF_MEMORY}), common=shared(journal=True))
-        assert batch.report(0).outcomes == {}
+        assert batch.tally.report(0).outcomes == {}
         assert batch.produced == []
 
 
@@ -305,6 +305,7 @@ class TestAddFailure:
         [produced] = batch.produced
         assert produced.topic == DEAD
         assert json.loads(headers_by_name(produced)["dlqDeliveryFailureCause"] or b"")["message"] == "big"
+        batch.close()
         assert checkpoint(batch, assigned).offset == 1
         assert batch.size == 1
 
@@ -320,17 +321,19 @@ class TestAddFailure:
 def test_a_closed_partition_is_not_committed() -> None:
     """Another worker commits its offsets now."""
     assigned = source()
-    batch = batch_of(handled(assigned, record(0)))
+    batch = Batch(shared())
+    batch.add(handled(assigned, record(0)))
     assigned.closed = True
-    assert batch.checkpoints() == {}
+    batch.close()
+    assert batch.checkpoints == {}
 
 
 def test_a_position_is_committed_without_an_outcome() -> None:
     """A source is read for the first time."""
     assigned = source(next_offset=17)
     batch = Batch(shared())
-    batch.commit_position(assigned)
-    assert batch.checkpoints() == {assigned.partition: Checkpoint(17, "")}
+    batch.close([assigned])
+    assert batch.checkpoints == {assigned.partition: Checkpoint(17, "")}
     assert batch.size == 0
 
 

@@ -1,16 +1,18 @@
 """A batch is bounded in bytes, too: what it holds is known, and large records make it full before many do."""
 
+from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.engine import WriteLimits
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from tests.unit.consumers.batches import RAISED, handled, output, shared
-from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter
+from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import lineage, record, source
 
 
 def committer(max_bytes: int) -> Committer:
     """One that takes 100 records a batch."""
-    return Committer(shared(), ScriptedWriter(), RecordingObserver(), 100, max_bytes)
+    return Committer(shared(), ScriptedWriter(), StoredOffsets(), RecordingObserver(), WriteLimits(100, max_bytes))
 
 
 def test_records_and_their_outputs_count() -> None:
@@ -32,6 +34,17 @@ def test_a_record_without_an_item_counts() -> None:
     assert batch.bytes == 100
 
 
+def test_a_record_that_its_handler_has_not_acknowledged_does_not_count() -> None:
+    """It is in a later write."""
+    batch = Batch(shared())
+    messages = [record(0, b"x" * 30), record(1, b"x" * 70)]
+    item = handled(source(), *messages)
+    item.bytes = 100
+    item.unacknowledged = [(1, Sessions().open().deliver(item.lane, messages[1]))]
+    batch.add(item)
+    assert (batch.size, batch.bytes) == (1, 30)
+
+
 def test_bytes_make_a_batch_full() -> None:
     """The number of records does not matter. The bytes count until they are committed."""
     writing = committer(max_bytes=1000)
@@ -47,5 +60,5 @@ def test_bytes_make_a_batch_full() -> None:
     writing.begin([])
     assert not writing.full
     assert writing.bytes == 1000  # until it is written
-    writing.await_write(None)
+    writing.end(None)
     assert writing.bytes == 0

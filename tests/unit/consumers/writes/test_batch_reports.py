@@ -44,7 +44,7 @@ class TestCounts:
                 late={0: 12, 1: -1},
             ),
         )
-        report = batch.report(0.5)
+        report = batch.tally.report(0.5)
         assert report.outcomes == {
             OutcomeLabel("orders", "acked", AckType.STANDARD): 2,
             OutcomeLabel("orders", "recovered", AckType.STANDARD): 1,
@@ -65,13 +65,25 @@ class TestCounts:
         assert report.handler_seconds == [0.25] * 8
         assert report.seconds == 0.5
 
+    def test_delays_of_an_outage_are_told_apart(self) -> None:
+        """Those that are at least as late as what was due when it ended."""
+        late = handled(
+            ready(route(entry(TWICE)), 5),
+            *(redelivery(n, lineage(90 + n, deliveries=1)) for n in range(3)),
+            late={0: 90_000, 1: 1_500, 2: 1_499},
+        )
+        late.delayed_ms = 1_500
+        report = batch_of(late).tally.report(0.5)
+        assert report.lateness_ms == [1_499]
+        assert report.outage_lateness_ms == [90_000, 1_500]
+
     def test_records_that_were_sent_again_are_counted_when_they_end(self) -> None:
         """By source and outcome; not while they are retried, and no others."""
         again = [lineage(90 + n, deliveries=0)._replace(redrive=f"0a/0@{n}/1") for n in range(4)]
         messages = [redelivery(n, each) for n, each in enumerate([*again, lineage(99)])]
         failures = {1: REJECTED, 2: EXPIRED, 3: RAISED}
         batch = batch_of(handled(ready(route(entry(TWICE)), 5), *messages, failures=failures))
-        report = batch.report(0.5)
+        report = batch.tally.report(0.5)
         assert report.redriven == {
             ("orders", "recovered"): 1,
             ("orders", "dead_again"): 1,
@@ -86,14 +98,15 @@ class TestCounts:
         messages = [record(n, headers=headers) for n, headers in copies]
         messages += [redelivery(3, again), redelivery(4, lineage(99))]
         batch = batch_of(handled(ready(route(entry(TWICE)), 5), *messages, failures={1: RAISED, 2: REJECTED}))
-        assert batch.report(0.5).redriven_arrived == {"orders": 3}
+        assert batch.tally.report(0.5).redriven_arrived == {"orders": 3}
 
     def test_partitions_of_a_write_are_not_dirty(self) -> None:
         """Outcomes that arrive during the write belong to the next batch."""
         assigned = source()
-        batch = batch_of(handled(assigned, record(0)))
+        batch = Batch(shared())
+        batch.add(handled(assigned, record(0)))
         assert assigned.dirty
-        batch.checkpoints()
+        batch.close()
         assert not assigned.dirty
 
 

@@ -4,18 +4,17 @@ import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import HaltLabel
-from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
+from kafka_redelivery.consumers.telemetry.observers import HaltCause, HaltLabel
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
+from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S, Committed, End, Refused, Rewind, WriteLimits
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
-from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter
+from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets, no_stops
 from tests.unit.consumers.records import entry, lineage, ready, record, redelivery, route, source
 
 ORDERS = Partition("orders", 0)
@@ -27,8 +26,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The committer's clock."""
     clock = Clock()
     monkeypatch.setattr("kafka_redelivery.consumers.writes.committer.monotonic_s", clock)
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
-    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.stops.monotonic_s", clock)
     return clock
 
 
@@ -39,13 +38,15 @@ class Parts:
         self.shared = shared(journal=journal)
         self.writer = ScriptedWriter(list(script))
         self.observer = RecordingObserver()
-        self.halted = HaltedPartitions()
-        self.committer = Committer(self.shared, self.writer, self.observer, max_records, halted=self.halted)
+        self.stops = no_stops(self.observer)
+        self.committer = Committer(
+            self.shared, self.writer, StoredOffsets(), self.observer, WriteLimits(max_records), stops=self.stops
+        )
 
-    def write(self, *assigned: AssignedPartition) -> list[AssignedPartition] | None:
-        """Write the batch. The positions of ``assigned`` are committed, too."""
+    def write(self, *assigned: AssignedPartition) -> End | None:
+        """Write the batch, once. The positions of ``assigned`` are committed, too."""
         self.committer.begin(assigned)
-        return self.committer.await_write(None)
+        return self.committer.end(None, repeats=False)
 
 
 def refused(*indexes: int) -> WriteRefusedError:
@@ -58,7 +59,7 @@ class TestCommitted:
         """Afterwards the batch is empty."""
         parts, assigned = Parts(), source()
         parts.committer.batch.add(handled(assigned, record(0), record(1), failures={1: RAISED}))
-        assert parts.write() is None
+        assert isinstance(parts.write(), Committed)
         [(produced, checkpoints)] = parts.writer.confirmed
         assert [each.topic for each in produced] == [TIER]
         assert checkpoints == {ORDERS: Checkpoint(2, "")}
@@ -100,7 +101,7 @@ class TestRefused:
         """The worker rewinds. When the record is fetched again, this failure dead-letters it."""
         parts, assigned = Parts(refused(0)), source()
         parts.committer.batch.add(handled(assigned, record(0), record(1), failures={1: RAISED}))
-        assert parts.write() == []
+        assert isinstance(parts.write(), Refused)
         assert parts.writer.confirmed == []
         assert parts.shared.write_failures == {
             (ORDERS, 1): Failure(FailureKind.UNDELIVERABLE, "WriteRefused", TOO_LARGE)
@@ -113,7 +114,7 @@ class TestRefused:
         parts = Parts(refused(1, 2))
         items = {0: [output(b"fine")], 1: [output(b"big"), output(b"big, too")]}
         parts.committer.batch.add(handled(source(), record(0), record(1), outputs=items))
-        assert parts.write() == []
+        assert isinstance(parts.write(), Refused)
         assert parts.shared.write_failures == {(ORDERS, 1): Failure(FailureKind.RAISED, "WriteRefused", TOO_LARGE)}
 
     def test_a_refused_dead_letter_halts_its_partition(self) -> None:
@@ -121,7 +122,8 @@ class TestRefused:
         parts, assigned, other = Parts(refused(0)), source(), source(partition=1)
         parts.committer.batch.add(handled(assigned, record(0), failures={0: REJECTED}))
         parts.committer.batch.add(handled(other, record(0, partition=1), failures={0: REJECTED}))
-        assert parts.write() == [assigned]
+        assert isinstance(parts.write(), Refused)
+        assert parts.stops.unread == {assigned.partition}
         [cause] = parts.observer.halt_causes
         assert "orders-0 is halted at offset 0" in cause
         assert TOO_LARGE in cause
@@ -137,7 +139,7 @@ class TestRefused:
         begun = []
         for write_waits in (True, True, True, False):
             begun.append(parts.committer.try_halted(write_waits=write_waits))
-            parts.committer.await_write(None)
+            parts.committer.end(None)
             clock.advance(60)
         assert begun == [True, False, True, True]
 
@@ -148,37 +150,37 @@ class TestRefused:
         parts.write()
         parts.committer.try_halted(write_waits=False)
         assert not parts.committer.writing
-        assert parts.halted.paused == {ORDERS}
+        assert parts.stops.unread == {ORDERS}
         for seconds, paused in ((1, {ORDERS}), (2, set())):
             clock.advance(seconds)
             parts.committer.try_halted(write_waits=False)
             assert parts.committer.writing
             assert not parts.committer.should_write(more_to_come=False)
-            assert parts.committer.await_write(None) is None
-            assert parts.halted.paused == paused
+            assert parts.committer.end(None) is None
+            assert parts.stops.unread == paused
         assert ([each.topic for each in parts.writer.tried[-1][0]], len(parts.observer.abort_causes)) == ([DEAD], 1)
-        parts.halted.report(parts.observer, Health())
-        assert parts.observer.halted_numbers == {HaltLabel(DEAD, "other"): 1}
+        parts.stops.report()
+        assert parts.observer.halted_numbers == {HaltLabel(DEAD, HaltCause.OTHER): 1}
         again = source()
         parts.committer.batch.add(handled(again, record(0), failures={0: REJECTED}))
-        assert parts.write() is None
-        parts.halted.report(parts.observer, Health())
+        assert isinstance(parts.write(), Committed)
+        parts.stops.report()
         assert parts.observer.halted_numbers == {}
 
     def test_refusals_lead_from_output_to_retry_record_to_dead_letter(self) -> None:
         """A refused dead letter halts the partition."""
         parts, assigned = Parts(refused(0), refused(0), refused(0)), source()
         parts.committer.batch.add(handled(assigned, record(0), outputs={0: [output(b"big")]}))
-        assert parts.write() == []
+        assert isinstance(parts.write(), Refused)
         topics = []
-        for expected in ([], [assigned]):
+        for halted in (set(), {assigned.partition}):
             failure = parts.shared.write_failures[ORDERS, 0]
             again = source()
             again.progress.track(0)
             parts.committer.batch.add_failure(again, record(0), lineage(0, partition=0, deliveries=0), failure)
-            found = parts.write()
+            assert isinstance(parts.write(), Refused)
             topics.append(parts.writer.tried[-1][0][0].topic)
-            assert [halted.partition for halted in found or ()] == [halted.partition for halted in expected]
+            assert parts.stops.unread == halted
         assert topics == [TIER, DEAD]
 
     def test_a_write_failure_is_kept_until_its_record_is_finished(self) -> None:
@@ -203,11 +205,11 @@ class TestAborted:
         """No outcome is counted, no failure is stored, and the next batch contains nothing of the aborted one."""
         parts = Parts(WriteAbortedError("timed out"))
         parts.committer.batch.add(handled(source(), record(0), failures={0: RAISED}))
-        assert parts.write() == []
+        assert isinstance(parts.write(), Rewind)
         assert parts.observer.abort_causes == ["timed out"]
         assert parts.shared.write_failures == {}
         parts.committer.batch.add(handled(source(), record(0)))
-        assert parts.write() is None
+        assert isinstance(parts.write(), Committed)
         assert parts.writer.confirmed == [([], {ORDERS: Checkpoint(1, "")})]
 
     def attempts(self, parts: Parts, clock: Clock, number: int, every_s: float) -> None:
@@ -257,7 +259,7 @@ class TestAborted:
         for offset in range(500):
             parts.committer.batch.add(handled(source(), record(offset), failures={0: RAISED}))
             assert not parts.committer.backing_off
-            assert parts.write() == []
+            assert isinstance(parts.write(), Refused)
             clock.advance(GIVE_UP_AFTER_S / 1000)
 
     def test_a_committed_write_ends_a_series(self, clock: Clock) -> None:
@@ -288,7 +290,7 @@ class TestHalt:
         """The record is handled and decided again."""
         parts = Parts(WriteAbortedError(""))
         parts.committer.batch.add(handled(source(), record(0), failures={0: OUT_OF_MEMORY}))
-        assert parts.write() == []
+        assert isinstance(parts.write(), Rewind)
 
     def test_the_message_names_the_offset_in_the_ready_topic(self) -> None:
         parts = Parts()
@@ -332,11 +334,11 @@ class TestShouldWrite:
             parts.committer.batch.add(handled(source(partition=n), record(0, partition=n)))
             assert not parts.committer.should_write(more_to_come=False)
         assert parts.committer.full
-        assert parts.committer.await_write() is None
+        assert parts.committer.end() is None
         assert parts.committer.writing
 
         parts.writer.slow = False
-        assert parts.committer.await_write() is None
+        assert isinstance(parts.committer.end(), Committed)
         assert not parts.committer.writing
         assert parts.committer.should_write(more_to_come=True)  # full
         parts.write()

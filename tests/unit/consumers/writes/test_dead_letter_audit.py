@@ -15,6 +15,7 @@ from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
+from kafka_redelivery.consumers.writes.engine import Rewind, WriteLimits
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 from kafka_redelivery.topology.topics.naming import Naming
@@ -22,7 +23,7 @@ from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.transport.errors import WriteAbortedError
 from tests.unit.consumers.batches import COUNTS, DEAD, JOURNAL, REJECTED, handled
-from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter
+from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, entry, lineage, ready, record, redelivery, route, source
 from tests.unit.consumers.scheduler.test_release import TIER, configured, waiting
 
@@ -49,7 +50,7 @@ def rejected(shared: BatchDependencies, offset: int, *, redriven: bool = False) 
         message.pairs = [pair for pair in message.pairs or () if pair[0] != SCHEDULED_DELIVERY]
     batch = Batch(shared)
     batch.add(handled(ready(partition=5, next_offset=offset), message, failures={0: REJECTED}))
-    batch.add_journal_records()
+    batch.close()
     return batch
 
 
@@ -64,7 +65,7 @@ def test_a_duplicate_of_a_redelivery_is_discarded() -> None:
     assert dead_letters(rejected(shared, 10)) == 1
     second = rejected(shared, 11)
     assert dead_letters(second) == 0
-    report = second.report(0.0)
+    report = second.tally.report(0.0)
     assert (dict(report.discarded), dict(report.dead_letters)) == ({("orders", "duplicate"): 1}, {})
     assert [(label.outcome, label.ack_type.name) for label in report.outcomes] == [("discarded", "POISON")]
     assert b'"discarded":[[7,7]]' in (second.produced[0].value or b"")
@@ -87,11 +88,15 @@ def test_an_aborted_write_that_is_not_repeated_removes_its_dead_letters_from_the
     for unconfirmed, number in ((None, 1), ((), 0)):
         shared = common()
         committer = Committer(
-            shared, ScriptedWriter([WriteAbortedError("gone", unconfirmed=unconfirmed)]), RecordingObserver(), 100
+            shared,
+            ScriptedWriter([WriteAbortedError("gone", unconfirmed=unconfirmed)]),
+            StoredOffsets(),
+            RecordingObserver(),
+            WriteLimits(100),
         )
         committer.batch = rejected(shared, 10)
         committer.begin(())
-        assert committer.await_write(None) == []
+        assert isinstance(committer.end(None, repeats=False), Rewind)
         committer.discard()
         assert dead_letters(rejected(shared, 10)) == number
 
@@ -99,7 +104,7 @@ def test_an_aborted_write_that_is_not_repeated_removes_its_dead_letters_from_the
 def test_a_discarded_batch_removes_its_dead_letters_from_the_audit() -> None:
     """The batch that was collected while another write was aborted."""
     shared = common()
-    committer = Committer(shared, ScriptedWriter(), RecordingObserver(), 100)
+    committer = Committer(shared, ScriptedWriter(), StoredOffsets(), RecordingObserver(), WriteLimits(100))
     committer.batch = rejected(shared, 10)
     committer.discard()
     assert dead_letters(rejected(shared, 10)) == 1
@@ -108,13 +113,13 @@ def test_a_discarded_batch_removes_its_dead_letters_from_the_audit() -> None:
 def test_an_assignment_or_revocation_empties_the_audit_of_a_partition() -> None:
     """Other partitions are not affected."""
     shared = common()
-    committer = Committer(shared, ScriptedWriter(), RecordingObserver(), 100)
+    committer = Committer(shared, ScriptedWriter(), StoredOffsets(), RecordingObserver(), WriteLimits(100))
     assert dead_letters(rejected(shared, 10)) == 1
-    committer.forget(source(partition=4))
+    committer.start_anew(source(partition=4))
     assert dead_letters(rejected(shared, 11)) == 0
-    committer.forget(ready(partition=4))
+    committer.start_anew(ready(partition=4))
     assert dead_letters(rejected(shared, 12)) == 0
-    committer.forget(ready(partition=5))
+    committer.start_anew(ready(partition=5))
     assert dead_letters(rejected(shared, 13)) == 1
 
 
@@ -123,9 +128,9 @@ def test_a_partition_of_the_ready_topic_stands_for_all_source_partitions_that_sh
     audits = DeadLetterAudit({"orders": ENTRY})
     for partition in range(12):
         assert not audits.is_duplicate(lineage(7, partition=partition))
-    audits.forget_partition("orders", 1, 4)
+    audits.drop_partition("orders", 1, 4)
     assert [number for number in range(12) if not audits.is_duplicate(lineage(7, partition=number))] == [1, 5, 9]
-    audits.forget_partition("orders", 1)
+    audits.drop_partition("orders", 1)
     assert [number for number in range(12) if not audits.is_duplicate(lineage(7, partition=number))] == [1]
 
 
@@ -154,11 +159,11 @@ def test_a_scheduler_discards_a_duplicate_that_it_cannot_release() -> None:
     release = Release()
     for due_ms in (NOW, NOW, NOW + 1):
         maker.add(release, TIER, waiting(lineage(7), due_ms=due_ms), NOW, "too large")
-    assert len(release.records) == 2
+    assert len(release.produced) == 2
     assert release.discarded == {("orders", "duplicate"): 1}
-    audits.forget([noted for noted, _ in release.audited], f"/{NOW}")
+    audits.withdraw([noted for noted, _ in release.audited], f"/{NOW}")
     maker.add(release, TIER, waiting(lineage(7)), NOW, "too large")
-    assert len(release.records) == 3
+    assert len(release.produced) == 3
 
 
 class TestReport:
@@ -181,7 +186,7 @@ class TestReport:
             of = source(route(entry(strategy=strategy)))
             batch.add(handled(of, record(0), failures={0: REJECTED}))
             assert dict(batch.tally.dropped) == dropped
-            assert batch.report(0.0).discarded == {("orders", Reason.REJECTED): 1}
+            assert batch.tally.report(0.0).discarded == {("orders", Reason.REJECTED): 1}
 
 
 def test_a_record_of_a_source_that_was_created_again() -> None:
@@ -189,7 +194,7 @@ def test_a_record_of_a_source_that_was_created_again() -> None:
     audit = DeadLetterAudit({"orders": ENTRY})
     before, after = lineage(7), lineage(7)._replace(timestamp_ms=lineage(7).timestamp_ms + 1)
     assert [audit.is_duplicate(each) for each in (before, before, after, after)] == [False, True, False, True]
-    audit.forget([after])
+    audit.withdraw([after])
     assert not audit.is_duplicate(after)
     for offset in range(8, 5000):  # what is remembered stays bounded
         audit.is_duplicate(lineage(offset))

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.engine import WriteLimits
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
 from tests.unit.consumers.batches import RAISED, handled, output, shared
-from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter
+from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import record, source
 
 
@@ -16,14 +17,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The committer's clock."""
     clock = Clock()
     monkeypatch.setattr("kafka_redelivery.consumers.writes.committer.monotonic_s", clock)
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
     return clock
 
 
 def lazy(timeout_ms: int = 1000) -> Committer:
     """A committer in mode ``dups_ok``."""
     rule = LazyAcknowledgement(AcknowledgementMode.DUPS_OK, prefetch=10, timeout_ms=timeout_ms)
-    return Committer(shared(), ScriptedWriter([]), RecordingObserver(), 100, lazy=rule)
+    return Committer(shared(), ScriptedWriter([]), StoredOffsets(), RecordingObserver(), WriteLimits(100), lazy=rule)
 
 
 def test_successes_wait_for_half_of_the_prefetch(clock: Clock) -> None:
@@ -37,7 +38,7 @@ def test_successes_wait_for_half_of_the_prefetch(clock: Clock) -> None:
     assert committer.should_write(more_to_come=False)
     assert committer.write_due_in_s(0.2) == 0
     committer.begin(())
-    committer.await_write(None)
+    committer.end(None)
     committer.batch.add(handled(assigned, *map(record, range(4, 9))))
     assert committer.should_write(more_to_come=True)
 

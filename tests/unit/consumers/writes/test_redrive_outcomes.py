@@ -1,6 +1,7 @@
 """The process that ends a record that was sent again says what became of it; other records cost nothing."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,8 @@ from kafka_redelivery.topology.policy.decision import (
     Retry,
 )
 from kafka_redelivery.topology.policy.lineage import Lineage
+from tests.unit.consumers.batches import RAISED, REJECTED, batch_of, handled, shared
+from tests.unit.consumers.records import lineage, ready, redelivery
 
 FAILURE = Failure(FailureKind.RAISED)
 SENT_AGAIN = Lineage("orders", 1, 7, 0, redrive="0123456789/5@42/2")
@@ -89,3 +92,17 @@ def test_the_topic_is_created_later(caplog: pytest.LogCaptureFixture) -> None:
         assert record is not None
         assert record.partition == 1
     assert asked == [100.0, 161.0, 162.0]
+
+
+def test_each_record_that_ends_has_its_outcome_in_the_write() -> None:
+    """Produced for the record that it is about. One that is retried has none yet."""
+    again = [lineage(90 + n, deliveries=0)._replace(redrive=f"0a/0@{n}/1") for n in range(3)]
+    messages = [redelivery(n, each) for n, each in enumerate([lineage(99), *again])]
+    known = replace(shared(), look_up_topics=lambda topics: dict.fromkeys(topics, 4))
+    batch = batch_of(handled(ready(), *messages, failures={2: RAISED, 3: REJECTED}), common=known)
+    noted = [
+        (consumed and consumed.offset, json.loads(record.value or b"")["outcome"])
+        for record, consumed in zip(batch.produced, batch.produced_for, strict=True)
+        if record.topic == "billing.dlq.actions"
+    ]
+    assert noted == [(1, "recovered"), (3, "dead_again")]

@@ -1,6 +1,6 @@
 """Outcomes of an aborted write are written again if the committed offsets are unchanged."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import chain
 
 import pytest
@@ -9,14 +9,15 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.writes.aborted_write import Settlement
+from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
+from kafka_redelivery.consumers.writes.engine import Committed, End, Repeat, Rewind, WriteLimits
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import MembershipOutdatedError, OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
-from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter
+from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import record, source
 
 ORDERS, OTHER = Partition("orders", 0), Partition("orders", 1)
@@ -30,18 +31,20 @@ class Parts:
     ) -> None:
         self.writer = ScriptedWriter(list(script))
         self.observer = RecordingObserver()
-        self.committer = Committer(dependencies or shared(), self.writer, self.observer, max_records)
-
-    def write(self, *assigned: AssignedPartition) -> bool:
-        """Write the batch and return whether the write was not aborted."""
-        self.committer.begin(assigned)
-        return self.committer.await_write(None) is None
-
-    def settle(self, **committed: Checkpoint | None) -> Settlement:
-        """Settle an aborted write of ``orders`` with the committed offset of partition 0."""
-        return self.committer.settle(
-            {partition: committed.get("first") for partition in self.committer.unsettled or ()}
+        self.offsets = StoredOffsets()
+        self.committer = Committer(
+            dependencies or shared(), self.writer, self.offsets, self.observer, WriteLimits(max_records)
         )
+
+    def write(self, *assigned: AssignedPartition, found: Mapping[Partition, Checkpoint] | None = None) -> End | None:
+        """Write the batch; ``found``: the offsets that are committed if the write is aborted."""
+        self.committer.begin(assigned)
+        return self.end(found)
+
+    def end(self, found: Mapping[Partition, Checkpoint] | None = None) -> End | None:
+        """Wait for the end of the write."""
+        self.offsets.commits = dict(found or {})
+        return self.committer.end(None)
 
     def values(self) -> list[list[bytes | None]]:
         """The values of the records in each confirmed write."""
@@ -68,12 +71,11 @@ class TestUnchanged:
         parts.committer.batch.add(emitting(assigned, 0, 8))
         parts.committer.begin(())
         parts.committer.batch.add(emitting(assigned, 8, 2))
-        assert parts.committer.await_write(None) == []
-        assert parts.settle() is Settlement.UNCHANGED
+        assert isinstance(parts.end(), Repeat)
         parts.committer.batch.add(emitting(assigned, 10, 2))
         while parts.committer.batch.size:
             assert parts.committer.should_write(more_to_come=False)
-            assert parts.write()
+            assert isinstance(parts.write(), Committed)
         written = parts.values()
         assert len(written[0]) <= 4
         assert list(chain(*written)) == [b"%d" % n for n in range(12)]
@@ -87,7 +89,6 @@ class TestUnchanged:
         parts, assigned = Parts(TIMED_OUT), source()
         parts.committer.batch.add(emitting(assigned, 0, 8))
         parts.write()
-        parts.settle()
         while parts.committer.batch.size:
             parts.write()
         done = 0
@@ -101,10 +102,9 @@ class TestUnchanged:
         item = handled(assigned, *map(record, range(4)), failures={1: RAISED, 2: REJECTED})
         parts.committer.batch.add(item)
         for _ in range(2):
-            assert not parts.write()
-            assert parts.settle() is Settlement.UNCHANGED
+            assert isinstance(parts.write(), Repeat)
         while parts.committer.batch.size:
-            assert parts.write()
+            assert isinstance(parts.write(), Committed)
         first = [(copy.topic, copy.headers) for copy in parts.writer.tried[0][0]]
         again = [(copy.topic, copy.headers) for copies, _ in parts.writer.confirmed for copy in copies]
         assert [topic for topic, _ in first] == [TIER, DEAD]
@@ -114,7 +114,6 @@ class TestUnchanged:
         parts, assigned = Parts(TIMED_OUT), source()
         parts.committer.batch.add(emitting(assigned, 0, 64))
         parts.write()
-        parts.settle()
         while parts.committer.batch.size:
             parts.write()
         lengths = [len(copies) for copies, _ in parts.writer.confirmed]
@@ -127,9 +126,17 @@ class TestUnchanged:
         parts.committer.batch.add(emitting(assigned, 0, 4, size=10_000))
         for _ in range(3):
             parts.write()
-            parts.settle()
         parts.write()
         assert len(parts.writer.confirmed[0][0]) == 1
+
+    @pytest.mark.parametrize(("max_bytes", "number"), [(1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (99, 4)])
+    def test_a_write_takes_records_until_its_size_is_reached(self, max_bytes: int, number: int) -> None:
+        """Each has five bytes, and an output of five. The last one may exceed the limit, so that there is progress."""
+        limits = WriteLimits(9, 100)
+        limits.bytes = max_bytes
+        batch = Batch(shared(), limits=limits)
+        batch.add(emitting(source(), 0, 4, size=5))
+        assert (batch.size, len(batch.produced)) == (number, number)
 
     def test_new_outcomes_are_limited_after_the_kept_ones_are_written(self) -> None:
         """Otherwise the next write would be too large again."""
@@ -138,7 +145,6 @@ class TestUnchanged:
         parts.committer.batch.add(emitting(assigned, 0, 16))
         for _ in range(2):
             parts.write()
-            parts.settle()
         while parts.committer.batch.size:
             parts.write()
         parts.committer.batch.add(emitting(assigned, 16, 64))
@@ -150,7 +156,6 @@ class TestUnchanged:
         parts.committer.batch.add(emitting(assigned, 0, 8, size=100))
         before = parts.committer.bytes
         parts.write()
-        parts.settle()
         assert before > 8 * size_of((record(0),))
         assert parts.committer.bytes == before
         assert parts.committer.full, "no further outcome is collected before these are written"
@@ -159,17 +164,14 @@ class TestUnchanged:
         """Its cause is not the size."""
         parts, assigned = Parts(MembershipOutdatedError("rebalance")), source()
         parts.committer.batch.add(emitting(assigned, 0, 8))
-        parts.write()
-        assert parts.settle() is Settlement.UNCHANGED
+        assert isinstance(parts.write(), Repeat)
         parts.write()
         assert [len(copies) for copies, _ in parts.writer.confirmed] == [8]
 
     def test_a_position_is_committed_again(self) -> None:
         """That of a partition without outcomes. It says nothing about the size of later writes."""
         parts, assigned = Parts(TIMED_OUT), source(next_offset=17)
-        parts.write(assigned)
-        assert not assigned.dirty
-        assert parts.settle() is Settlement.UNCHANGED
+        assert isinstance(parts.write(assigned), Repeat)
         assert assigned.dirty
         parts.committer.batch.add(emitting(assigned, 17, 8))
         assert not parts.committer.full
@@ -180,9 +182,8 @@ class TestUnchanged:
         item = handled(assigned, *map(record, range(4)), failures={3: OUT_OF_MEMORY})
         parts.committer.batch.add(item)
         parts.write()
-        parts.settle()
         while not parts.committer.batch.halts:
-            assert parts.write()
+            assert isinstance(parts.write(), Committed)
             assert parts.committer.halting
         assert parts.writer.confirmed
         with pytest.raises(HaltedError, match="orders-0@3"):
@@ -196,8 +197,7 @@ class TestCommittedAfterAll:
         parts.committer.batch.add(emitting(assigned, 0, 2))
         parts.committer.begin(())
         parts.committer.batch.add(emitting(assigned, 2, 2))
-        parts.committer.await_write(None)
-        assert parts.settle(first=Checkpoint(2, "")) is Settlement.COMMITTED
+        assert isinstance(parts.end({ORDERS: Checkpoint(2, "")}), Committed)
         assert [sum(report.outcomes.values()) for report in parts.observer.commits] == [2]
         parts.write()
         assert parts.values() == [[b"2", b"3"]]
@@ -206,17 +206,16 @@ class TestCommittedAfterAll:
     def test_a_slow_write_leaves_the_limits_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is known to be committed only after its time-out."""
         now = [1000.0]
-        monkeypatch.setattr("kafka_redelivery.consumers.writes.committer.monotonic_s", lambda: now[0])
+        monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", lambda: now[0])
         parts, assigned = Parts(TIMED_OUT, TIMED_OUT), source()
         parts.committer.batch.add(emitting(assigned, 0, 8))
-        parts.write()
-        assert parts.settle() is Settlement.UNCHANGED
+        assert isinstance(parts.write(), Repeat)
         now[0] += 60
         parts.committer.begin(())
         now[0] += 30
-        parts.committer.await_write(None)
-        assert parts.settle(first=Checkpoint(4, "")) is Settlement.COMMITTED
-        assert parts.committer.batch.size <= 4
+        assert isinstance(parts.end({ORDERS: Checkpoint(4, "")}), Committed)
+        parts.committer.batch.add(emitting(assigned, 8, 8))
+        assert parts.committer.batch.size == 4
 
 
 class TestUnknown:
@@ -224,15 +223,13 @@ class TestUnknown:
         """Kafka refused this write, so its outcomes are those of the partition's next owner."""
         parts = Parts(MembershipOutdatedError("rebalance"))
         parts.committer.batch.add(emitting(source(), 0, 2))
-        parts.write()
-        assert parts.settle(first=Checkpoint(2, "")) is Settlement.UNKNOWN
+        assert isinstance(parts.write(found={ORDERS: Checkpoint(2, "")}), Rewind)
         assert parts.observer.commits == []
 
     def test_another_writer_has_committed(self) -> None:
         parts, assigned = Parts(TIMED_OUT), source()
         parts.committer.batch.add(emitting(assigned, 0, 2))
-        parts.write()
-        assert parts.settle(first=Checkpoint(1, "")) is Settlement.UNKNOWN
+        assert isinstance(parts.write(found={ORDERS: Checkpoint(1, "")}), Rewind)
         parts.committer.discard()
         assert not parts.committer.batch.size
 
@@ -241,9 +238,7 @@ class TestUnknown:
         parts = Parts(TIMED_OUT)
         for number in range(2):
             parts.committer.batch.add(handled(source(partition=number), record(0, partition=number)))
-        parts.write()
-        found = parts.committer.settle({ORDERS: Checkpoint(1, ""), OTHER: None})
-        assert found is Settlement.UNKNOWN
+        assert isinstance(parts.write(found={ORDERS: Checkpoint(1, "")}), Rewind)
 
     def test_a_part_is_committed_without_a_transaction(self) -> None:
         """The offsets are committed again. No record is produced again."""
@@ -251,8 +246,7 @@ class TestUnknown:
         for number in range(2):
             item = handled(source(partition=number), record(0, partition=number), outputs={0: [output(b"x")]})
             parts.committer.batch.add(item)
-        parts.write()
-        assert parts.committer.settle({ORDERS: Checkpoint(1, ""), OTHER: None}) is Settlement.UNCHANGED
+        assert isinstance(parts.write(found={ORDERS: Checkpoint(1, "")}), Repeat)
         parts.write()
         assert parts.writer.confirmed == [([], {ORDERS: Checkpoint(1, ""), OTHER: Checkpoint(1, "")})]
 
@@ -261,13 +255,12 @@ class TestUnknown:
         for reported in (["orders"], []):
             parts = Parts(OffsetsForbiddenError("denied", reported))
             parts.committer.batch.add(emitting(source(), 0, 2))
-            parts.write()
-            assert set(parts.committer.unreadable) == {"orders"}
-            assert parts.settle(first=None) is Settlement.UNKNOWN
+            assert isinstance(parts.write(), Rewind)
+            assert set(parts.offsets.forbidden) == {"orders"}
 
     def test_the_offsets_would_not_have_changed(self) -> None:
         """A halt commits nothing. Only if nothing was produced it is certain that a repetition does no harm."""
-        for journal, expected in ((False, Settlement.UNCHANGED), (True, Settlement.UNKNOWN)):
+        for journal, expected in ((False, Repeat), (True, Rewind)):
             parts = Parts(TIMED_OUT, dependencies=shared(journal=journal))
             assigned = source()
             assigned.committed = Checkpoint(0, "")
@@ -275,21 +268,20 @@ class TestUnknown:
             assigned.committed = assigned.progress.checkpoint()
             parts.committer.batch.add(handled(assigned, record(0), failures={0: OUT_OF_MEMORY}))
             parts.committer.batch.produced += [output(b"x")] * journal
-            parts.write()
-            assert parts.settle(first=assigned.committed) is expected
+            assert isinstance(parts.write(found={ORDERS: assigned.committed}), expected)
 
 
 class TestPartitionsThatLeft:
-    @pytest.mark.parametrize("leaves", ["before the settlement", "after it"])
+    @pytest.mark.parametrize("leaves", ["before its end", "after it"])
     def test_their_outcomes_are_dropped(self, leaves: str) -> None:
         """Those of the other partitions are written."""
         parts, left, stays = Parts(TIMED_OUT), source(), source(partition=1)
         parts.committer.batch.add(handled(left, record(0), failures={0: REJECTED}))
         parts.committer.batch.add(handled(stays, record(0, partition=1), failures={0: REJECTED}))
-        parts.write()
-        if leaves == "before the settlement":
+        parts.committer.begin(())
+        if leaves == "before its end":
             left.closed = True
-        assert parts.settle() is Settlement.UNCHANGED
+        assert isinstance(parts.end(), Repeat)
         left.closed = True
         parts.committer.drop_closed()
         while parts.committer.batch.size:
@@ -306,7 +298,7 @@ class TestPartitionsThatLeft:
         parts.committer.batch.add(handled(stays, record(0, partition=1)))
         left.closed = True
         parts.committer.drop_closed()
-        assert parts.committer.await_write(None) is None
+        assert isinstance(parts.end(), Committed)
         parts.write()
         assert [set(checkpoints) for _, checkpoints in parts.writer.confirmed] == [{ORDERS}, {OTHER}]
 
@@ -322,7 +314,6 @@ class TestWithoutTransactions:
         parts, assigned = Parts(WriteAbortedError("timed out", unconfirmed=unconfirmed)), source()
         parts.committer.batch.add(emitting(assigned, 0, 4))
         parts.write()
-        parts.settle()
         while parts.committer.batch.size:
             parts.write()
         assert list(chain(*parts.values())) == again
@@ -334,8 +325,7 @@ class TestWithoutTransactions:
         outputs = {0: [output(b"a"), output(b"b"), output(b"c")]}
         parts.committer.batch.add(handled(source(), record(0), outputs=outputs))
         for _ in range(2):
-            parts.write()
-            assert parts.settle() is Settlement.UNCHANGED
+            assert isinstance(parts.write(), Repeat)
         parts.write()
         tried = [[copy.value for copy in copies] for copies, _ in parts.writer.tried]
         assert tried == [[b"a", b"b", b"c"], [b"a", b"c"], [b"c"]]

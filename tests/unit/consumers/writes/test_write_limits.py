@@ -1,6 +1,6 @@
 """The size of writes after aborted and after fast ones."""
 
-from kafka_redelivery.consumers.writes.write_limits import WriteLimits
+from kafka_redelivery.consumers.writes.engine import WriteLimits
 
 
 def test_a_write_is_half_as_large_as_the_aborted_one() -> None:
@@ -11,10 +11,13 @@ def test_a_write_is_half_as_large_as_the_aborted_one() -> None:
     assert (limits.records, limits.bytes, limits.reduced) == (150, 4500, True)
     limits.aborted(200, 100)
     assert (limits.records, limits.bytes) == (75, 50)
+    limits.aborted(75, 50)
+    assert (limits.records, limits.bytes) == (37, 25)
+    assert limits.full(37, 0)
     for _ in range(20):
         limits.aborted(1, 0)
     assert (limits.records, limits.bytes) == (1, 1)
-    assert not limits.full(0, 0)
+    assert [limits.full(0, size) for size in (0, 1, 2)] == [False, True, True]
 
 
 def test_fast_writes_double_the_limits() -> None:

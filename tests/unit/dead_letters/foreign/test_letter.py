@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.dead_letters.foreign.letter import (
-    SYSTEMS,
-    UNKNOWN,
-    foreign_letter,
-    header_text,
-    sent_again,
-    system_of,
-)
-from kafka_redelivery.dead_letters.foreign.mapping import FIELDS
+from kafka_redelivery.dead_letters.foreign.letter import foreign_letter, header_text, sent_again, system_of
+from kafka_redelivery.dead_letters.foreign.systems import FIELDS, SYSTEMS, UNKNOWN, Recognition
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.topology.wire.headers import HeaderList
 from tests.foreign.recorded import recorded
@@ -41,7 +34,7 @@ WOLVERINE: HeaderList = [
 
 def letter(headers: HeaderList, **mapping: str) -> Letter:
     """Return the letter with these headers."""
-    return foreign_letter(("dead", 1, 5), 1_700_000_000_000, b"k", headers, mapping)
+    return foreign_letter(("dead", 1, 5), 1_700_000_000_000, b"k", headers, Recognition(tuple(mapping.items())))
 
 
 def of(system: str, topic: str, number: int) -> Letter:
@@ -97,7 +90,7 @@ def of(system: str, topic: str, number: int) -> Letter:
 def test_recorded(system: str, topic: str, expected: tuple[str, ...]) -> None:
     """Group, source record, deliveries, reason, exception and message of the first recorded letter."""
     found = of(system, topic, 0)
-    read = (found.group, found.message_id, found.deliveries, found.reason, found.exception, found.message)
+    read = (found.group, found.source_id, found.deliveries, found.reason, found.exception, found.message)
     assert read == expected
     assert found.origin == expected[1].rpartition("-")[0]
 
@@ -105,11 +98,13 @@ def test_recorded(system: str, topic: str, expected: tuple[str, ...]) -> None:
 def test_others() -> None:
     """Karafka says how often, Wolverine why; an older Karafka has other names."""
     found = letter(KARAFKA)
-    assert (found.group, found.message_id, found.deliveries) == ("billing", "orders-2@17", "3")
+    assert (found.group, found.source_id, found.deliveries) == ("billing", "orders-2@17", "3")
     older = [(name.replace("source_", "original_"), value) for name, value in KARAFKA]
     assert letter(older)[:12] == (*found[:5], dict(older), *found[6:12])
+    found = letter([USER, ("asyncRetry", b'{"ttl":1795835544330,"top":"orders","att":2}')])
+    assert (found.system, found.origin, found.source_id, found.deliveries) == ("kafkajs-async-retry", "orders", "", "3")
     found = letter(WOLVERINE)
-    assert (found.origin, found.message_id, found.deliveries) == ("orders", "", "3")
+    assert (found.origin, found.source_id, found.deliveries) == ("orders", "", "3")
     assert (found.exception, found.message) == ("System.TimeoutException", "the bank is down")
 
 
@@ -125,7 +120,7 @@ def test_only_the_users_headers_are_sent_again(system: str) -> None:
     """And the mark, which replaces an older one."""
     for each in recorded(system):
         headers = list(each.headers)
-        kept = sent_again(headers, system_of(headers, {}), "3f9a2c01bd/0@5/2")
+        kept = sent_again(headers, system_of(headers), "3f9a2c01bd/0@5/2")
         assert [name for name, _ in kept[:-1]] in (["traceparent", "empty", "binary"], ["traceparent"])
         assert kept[-1] == ("redrive", b"3f9a2c01bd/0@5/2")
 
@@ -134,7 +129,7 @@ def test_only_the_users_headers_are_sent_again(system: str) -> None:
 def test_others_lose_theirs(headers: HeaderList) -> None:
     """Wolverine's ``destination`` is that of every envelope; a ``redrive`` of the user's own stays."""
     own = ("redrive", b"the user's own")
-    kept = sent_again([*headers, own], system_of(headers, {}), "")
+    kept = sent_again([*headers, own], system_of(headers), "")
     assert kept == [USER, *([headers[1]] if headers is WOLVERINE else []), own]
 
 
@@ -152,7 +147,7 @@ def test_headers_of_another_system(system: str) -> None:
             own = letter(list(each.headers))
             found = letter([*forged, *each.headers])
             assert found[:5] + found[6:] == own[:5] + own[6:]
-            assert system_of([*forged, *each.headers], {}) is system_of(list(each.headers), {})
+            assert system_of([*forged, *each.headers]) is system_of(list(each.headers))
 
 
 def test_mapped() -> None:
@@ -166,16 +161,16 @@ def test_mapped() -> None:
         ("x-attempts", b"3"),
     ]
     found = letter([*KARAFKA, *said], **names)
-    assert (found.message_id, found.deliveries, found.group) == ("topic-2@17", "3", "group")
+    assert (found.source_id, found.deliveries, found.group) == ("topic-2@17", "3", "group")
     assert (found.reason, found.exception, found.message) == ("reason", "exception", "message")
-    assert sent_again(said, system_of(said, names), "") == [USER]
+    assert sent_again(said, system_of(said, Recognition(tuple(names.items()))), "") == [USER]
 
 
 def test_what_no_system_has_written() -> None:
     """The letter is listed with what Kafka says about it, and is not sent without a target."""
     found = letter([USER])
-    assert (found.id, found.origin, found.message_id, found.reason, found.fingerprint) == ("dead-1@5", "", "", "", "")
-    assert system_of([], {}) is UNKNOWN
+    assert (found.id, found.origin, found.source_id, found.reason, found.fingerprint) == ("dead-1@5", "", "", "", "")
+    assert system_of([]) is UNKNOWN
 
 
 def test_binary_numbers_are_shown() -> None:
@@ -185,6 +180,11 @@ def test_binary_numbers_are_shown() -> None:
     assert header_text("kafka_dlt-original-offset", b"\x00" * 9) == "\x00" * 9
     assert header_text("user", b"\x00\x02") == "\x00\x02"
     assert header_text("user", None) is None
+    assert (
+        header_text("x-original-timestamp", b"\x00\x00\x01\xa2\x1f\xe7\x2d\xc2", "spring-cloud-stream")
+        == "1795831573954"
+    )
+    assert header_text("x-original-offset", b"12", "karafka") == "12"
 
 
 _NAMES = sorted(
@@ -200,10 +200,10 @@ def test_damaged_headers(headers: HeaderList) -> None:
     """Whatever they contain, a letter is read, its source record is one that Kafka can have, and it can be sent."""
     found = letter(headers)
     assert found.id == "dead-1@5"
-    if found.message_id:
-        partition, _, offset = found.message_id.removeprefix(f"{found.origin}-").partition("@")
+    if found.source_id:
+        partition, _, offset = found.source_id.removeprefix(f"{found.origin}-").partition("@")
         assert 0 <= int(partition) < 2**31
         assert 0 <= int(offset) < 2**63
-    sent_again(headers, system_of(headers, {}), "3f9a2c01bd/0@5/2")
+    sent_again(headers, system_of(headers), "3f9a2c01bd/0@5/2")
     for name, value in headers:
         header_text(name, value)

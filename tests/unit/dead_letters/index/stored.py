@@ -7,7 +7,7 @@ from typing import cast
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest, Slot
 from kafka_redelivery.dead_letters.index.rows import RowMaker, table_of
 from kafka_redelivery.dead_letters.index.store import Store
-from kafka_redelivery.transport.clients.bulk_reader import Batch
+from kafka_redelivery.transport.assigned_reader import ReadBatch
 from kafka_redelivery.transport.protocols import Message
 from tests.unit.consumers.records import Fetched
 
@@ -18,10 +18,10 @@ SLOTS = tuple(
 )
 
 
-def batch_of(messages: Sequence[Fetched]) -> Batch:
+def batch_of(messages: Sequence[Fetched]) -> ReadBatch:
     """Return what a reader would: records of one class, at least one."""
     places = [(each.source, each.number) for each in messages]
-    return Batch(cast("list[Message]", list(messages)), places, [each.place for each in messages], {})
+    return ReadBatch(cast("list[Message]", list(messages)), places, [each.place for each in messages], {})
 
 
 def rows_of(basis: Basis = BASIS) -> RowMaker:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_redelivery.dead_letters.index import listing
-from kafka_redelivery.dead_letters.index.selecting import EVERY, Condition
+from kafka_redelivery.dead_letters.index.sql import EVERY, Condition
 from tests.examples import share
 from tests.unit.consumers.records import NOW, Fetched
 from tests.unit.dead_letters.index.stored import TOPIC, published

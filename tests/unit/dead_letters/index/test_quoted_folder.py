@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, Manifest
-from kafka_redelivery.dead_letters.index.index import _database
+from kafka_redelivery.dead_letters.index.store import database
 
 
 def test_a_folder_with_an_apostrophe(tmp_path: Path) -> None:
@@ -11,7 +11,7 @@ def test_a_folder_with_an_apostrophe(tmp_path: Path) -> None:
     folder = tmp_path / "o'brien"
     folder.mkdir()
     basis = Basis(version=VERSION, cluster="c", group="billing", values=True, class_only=False)
-    opened = _database(folder, Manifest(basis=basis))
+    opened = database(folder, Manifest(basis=basis))
     try:
         assert opened.execute("SELECT count(*) FROM letters").fetchall() == [(0,)]
         (allowed,) = opened.execute("SELECT current_setting('allowed_directories')").fetchall()[0]

@@ -59,11 +59,11 @@ def test_rows_equal_letters(given_letters: list[tuple[HeaderList, bytes | None, 
         place = message.source, message.number, message.place
         letter = letter_of(*place, message.stamp_ms, message.key_bytes, headers)
         assert row["slot"] == message.number
-        assert (row["offset"], row["died_ms"]) == (letter.offset, letter.timestamp_ms)
+        assert (row["offset"], row["died_ms"]) == (letter.offset, letter.died_ms)
         assert (row["group"] or "", row["origin"] or "", row["source_id"] or "", row["deliveries"] or "") == (
             letter.group,
             letter.origin,
-            letter.message_id,
+            letter.source_id,
             letter.deliveries,
         )
         reason, exception, text = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.store import Store
-from kafka_redelivery.dead_letters.standing import Standing
+from kafka_redelivery.dead_letters.letter import Standing
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     Action,
@@ -28,7 +28,7 @@ from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, S
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 from tests.examples import share
 from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC
 from tests.unit.dead_letters.index.test_selecting import opened

@@ -8,7 +8,7 @@ from kafka_redelivery.dead_letters.where.columns import COLUMNS
 from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.expression import nodes
-from kafka_redelivery.dead_letters.where.parsing import parse
+from kafka_redelivery.dead_letters.where.where import parse
 from tests.unit.dead_letters.where.texts import ATTACKS, LARGE, VALID, texts
 
 _WORDS = {

@@ -1,8 +1,6 @@
 """The offsets that an archive has still to read, and those that Kafka removed."""
 
-import json
-
-from kafka_redelivery.pipeline.archive.positions import EARLIEST, Positions, RemovedLetters
+from kafka_redelivery.pipeline.archive.archive import Positions, RemovedLetters
 from kafka_redelivery.topology.cluster.facts import Bounds
 from kafka_redelivery.transport.protocols import Partition
 
@@ -24,18 +22,18 @@ def test_before_the_first_run_no_dead_letter_counts_as_removed() -> None:
 
 
 def test_the_next_run_starts_after_the_archived_offsets() -> None:
-    """It starts at the next offset, at the first offset that is left, or at the earliest offset."""
+    """It starts at the next offset, at the first offset that is left, which is that of a new partition."""
     found = Positions(_BOUNDS, {_READ: 7, _TRIMMED: 5})
 
-    assert json.loads(found.starting_offsets()) == {"DLQ.orders": {"0": 7, "1": 6, "2": EARLIEST}}
+    assert found.starts() == {_READ: 7, _TRIMMED: 6, _NEW: 2}
 
 
 def test_a_topic_that_was_created_again_is_read_from_its_start() -> None:
     """What was archived of the older one does not count; dead letters that the new one has lost already do."""
     other = Partition("DLQ.bills", 0)
-    found = Positions({_TRIMMED: Bounds(2, 9), other: Bounds(0, 9)}, {_TRIMMED: 7, other: 4}).forgetting(["DLQ.orders"])
+    found = Positions({_TRIMMED: Bounds(2, 9), other: Bounds(0, 9)}, {_TRIMMED: 7, other: 4}).without(["DLQ.orders"])
 
-    assert json.loads(found.starting_offsets()) == {"DLQ.orders": {"1": EARLIEST}, "DLQ.bills": {"0": 4}}
+    assert found.starts() == {_TRIMMED: 2, other: 4}
     assert found.removed == [RemovedLetters(*_TRIMMED, 0, 2)]
-    alone = Positions({_TRIMMED: Bounds(2, 9)}, {_TRIMMED: 7}).forgetting(["DLQ.orders"])
+    alone = Positions({_TRIMMED: Bounds(2, 9)}, {_TRIMMED: 7}).without(["DLQ.orders"])
     assert alone.removed == [RemovedLetters(*_TRIMMED, 0, 2)], "it is no first run"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, SCHEMA_VERSION
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA, SCHEMA_VERSION
 
 _PAGE = (Path(__file__).parents[4] / "docs" / "spark.md").read_text(encoding="utf-8")
 

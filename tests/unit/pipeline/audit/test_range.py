@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from kafka_redelivery.pipeline.audit.journal_frames import OUT_OF_ORDER, _begins
-from kafka_redelivery.pipeline.audit.range import RangeBound, RangeError, parse_bound
-from kafka_redelivery.pipeline.audit.snapshot_taking import _ranges
-from kafka_redelivery.pipeline.frames.progress_frames import ReaderProgress
-from kafka_redelivery.topology.config.settings import Ordering
+from kafka_redelivery.pipeline.audit.evidence import OUT_OF_ORDER, _begins
+from kafka_redelivery.pipeline.audit.snapshot import RangeBound, _ranges, parse_bound
+from kafka_redelivery.pipeline.frames import ReaderProgress
+from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
@@ -45,14 +44,14 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("tokyo")
 def test_a_time_without_a_zone_is_utc(text: str) -> None:
     """The local time zone has no effect."""
-    assert parse_bound([text]) == RangeBound(epoch_ms=_EIGHT_MS)
+    assert parse_bound([text], "from") == RangeBound("from", epoch_ms=_EIGHT_MS)
 
 
 def test_a_time_after_all_records_is_the_end() -> None:
     """A partition without later records has the bound at its end."""
     positions = _Since()
 
-    assert RangeBound(epoch_ms=_EIGHT_MS).of(positions, [_A, _B], {_A: 9, _B: 5}) == {_A: 7, _B: 5}
+    assert RangeBound("from", epoch_ms=_EIGHT_MS).of(positions, [_A, _B], {_A: 9, _B: 5}) == {_A: 7, _B: 5}
     assert positions.asked == [_EIGHT_MS]
 
 
@@ -60,14 +59,14 @@ def test_an_offset_is_for_all_partitions_or_for_one() -> None:
     """An offset without a partition applies to all. A partition of another topic is refused."""
     ends = {_A: 9, _B: 5}
 
-    everywhere, one, foreign = parse_bound(["3"]), parse_bound(["orders-1@3"]), parse_bound(["bills-0@3"])
+    everywhere, one, foreign = (parse_bound([text], "from") for text in ("3", "orders-1@3", "bills-0@3"))
 
     assert everywhere is not None
     assert one is not None
     assert foreign is not None
     assert everywhere.of(_Since(), [_A, _B], ends) == {_A: 3, _B: 3}
     assert one.of(_Since(), [_A, _B], ends) == {_B: 3}
-    with pytest.raises(RangeError, match="bills-0 is not a partition of a source"):
+    with pytest.raises(OptionError, match="bills-0 is not a partition of a source"):
         foreign.of(_Since(), [_A, _B], ends)
 
 
@@ -76,7 +75,7 @@ def test_a_range_has_records_that_are_kept_and_read() -> None:
     starts, ends, progress = {_A: 2, _B: 0}, {_A: 9, _B: 5}, {_A: ReaderProgress(4, 6)}
 
     def ranges(first: str | None = None, end: str | None = None) -> list[tuple[int, int]]:
-        bounds = parse_bound([first] if first else []), parse_bound([end] if end else [])
+        bounds = parse_bound([first] if first else [], "from"), parse_bound([end] if end else [], "to")
         return [(each.first, each.end) for each in _ranges(_Since(), [_A, _B], starts, ends, progress, bounds)]
 
     assert ranges() == [(2, 6), (0, 0)]  # nothing is committed of the second
@@ -87,8 +86,8 @@ def test_a_range_has_records_that_are_kept_and_read() -> None:
 
 def test_the_offset_from_which_the_journal_is_complete() -> None:
     """It is the first entry if the journal was on from the beginning, otherwise the first acked record."""
-    assert _begins(None, 5, 0, Ordering.PARTITION) == 5
-    assert _begins(40, 10, 10, Ordering.PARTITION) == 10
-    assert _begins(40, 30, 10, Ordering.PARTITION) == 40
-    assert _begins(40, 30, 10, Ordering.KEY) == 40 + OUT_OF_ORDER
-    assert _begins(11 + OUT_OF_ORDER, 10, 10, Ordering.PARTITION) == 11 + OUT_OF_ORDER
+    assert _begins(None, 5, 0, in_order=True) == 5
+    assert _begins(40, 10, 10, in_order=True) == 10
+    assert _begins(40, 30, 10, in_order=True) == 40
+    assert _begins(40, 30, 10, in_order=False) == 40 + OUT_OF_ORDER
+    assert _begins(11 + OUT_OF_ORDER, 10, 10, in_order=True) == 11 + OUT_OF_ORDER

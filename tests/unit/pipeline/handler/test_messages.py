@@ -9,10 +9,9 @@ from multiprocessing.connection import Connection
 import pyarrow as pa
 import pytest
 
-from kafka_redelivery.pipeline.handler.batch_context import HEADERS
-from kafka_redelivery.pipeline.handler.messages import receive, send
-from kafka_redelivery.pipeline.handler.outcomes import Emitted
-from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
+from kafka_redelivery.consumers.handlers.child import receive, send
+from kafka_redelivery.pipeline.handler.items import Emitted
+from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.transport.protocols import Partition
 
 COUNT = 3_000

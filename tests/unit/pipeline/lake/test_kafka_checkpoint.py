@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
+from kafka_redelivery.pipeline.lake.kafka_checkpoint import drop_topics, note_topics, older_topics
 
 _OLD, _NEW, _MIRRORED = "AAAA11111111", "AAAA22222222", "BBBB11111111"
 
@@ -56,7 +56,7 @@ def test_a_topic_is_forgotten_where_spark_may_begin(atomic: bool) -> None:  # no
     }
     files: Any = Files(texts, replaces_atomically=atomic)
 
-    forget_topics(files, ["t"])
+    drop_topics(files, ["t"])
 
     assert files.texts == texts | {
         "offsets/9": batch('{"u":{"0":3}}', "-"),
@@ -68,7 +68,7 @@ def test_a_topic_is_forgotten_where_spark_may_begin(atomic: bool) -> None:  # no
 def test_a_new_checkpoint_has_nothing_to_forget() -> None:
     """Nothing is written."""
     files: Any = Files({})
-    forget_topics(files, ["t"])
+    drop_topics(files, ["t"])
     assert files.texts == {}
 
 

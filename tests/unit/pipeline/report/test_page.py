@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_redelivery.pipeline.report.page import _percent, _seconds, _time
-from kafka_redelivery.pipeline.report.plots import _LABELS, trend_ticks
+from kafka_redelivery.pipeline.report.page import _LABELS, _percent, _seconds, _time, trend_ticks
 from kafka_redelivery.pipeline.report.report import _unit
 
 _DAYS = ("01", "01", "02", "02", "03")

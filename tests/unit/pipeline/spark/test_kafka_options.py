@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.pipeline.errors import KafkaOptionError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, refuse_delegation_tokens
 
 
@@ -95,10 +95,8 @@ def test_settings_of_a_single_client() -> None:
 )
 def test_a_setting_without_translation_is_refused(name: str, value: str | bool) -> None:  # noqa: FBT001 - a setting
     """The error names the setting and a fix."""
-    with pytest.raises(KafkaOptionError, match=name) as raised:
+    with pytest.raises(PipelineRefusedError, match=f"{name}: .*; "):
         kafka_options({"bootstrap.servers": "a:1", name: value})
-
-    assert raised.value.fix
 
 
 def test_a_java_setting_replaces_a_missing_translation() -> None:
@@ -114,7 +112,7 @@ _TOKENS = {"spark.kafka.clusters.main.auth.bootstrap.servers": "a:1"}
 def test_delegation_tokens_are_refused_without_a_login_for_the_tasks() -> None:
     """The error says why and what to add. A login is enough, and without tokens none is needed."""
     servers = {"bootstrap.servers": "a:1"}
-    with pytest.raises(KafkaOptionError, match=r"librdkafka, which cannot log in with them; add the login.* remove"):
+    with pytest.raises(PipelineRefusedError, match=r"librdkafka, which cannot log in with them; add the login.*remove"):
         refuse_delegation_tokens(servers | {"security.protocol": "SASL_SSL"}, _TOKENS)
 
     refuse_delegation_tokens(servers | {"sasl.mechanism": "SCRAM-SHA-512"}, _TOKENS)

@@ -1,11 +1,10 @@
 """Spark's checkpoint compared with the group's offsets."""
 
 import json
-from typing import Any, cast
 
 import pytest
 
-from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.stream import checkpoint
 from kafka_redelivery.pipeline.stream.checkpoint import refuse_skipped_records
 from kafka_redelivery.topology.config.loading import load_settings
@@ -16,13 +15,12 @@ PARTITION = Partition("t", 0)
 
 def test_a_gap_is_refused_if_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """If Kafka does not return whether the gap has records, the query is refused."""
-    monkeypatch.setattr(checkpoint, "checkpoint_offsets", lambda *_: {PARTITION: 10})
-    monkeypatch.setattr(checkpoint, "_MAX_POLLS", 3)
+    monkeypatch.setattr(checkpoint, "_STALLED_S", 0.5)
     settings = load_settings(
         json.dumps(
             {"group": "g", "kafka": {"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, "sources": [{"topic": "t"}]}
         )
     )
 
-    with pytest.raises(StreamRefusedError, match="does not return"):
-        refuse_skipped_records(cast("Any", None), settings, "c", {PARTITION: 5})
+    with pytest.raises(PipelineRefusedError, match=r"Kafka sent nothing for 0\.5 s;.* or remove the checkpoint"):
+        refuse_skipped_records(settings, "c", {PARTITION: 10}, {PARTITION: 5})

@@ -9,11 +9,12 @@ import pytest
 
 from kafka_redelivery.consumers.flow.control import NoTopics
 from kafka_redelivery.pipeline.errors import StreamHaltedError
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
 from kafka_redelivery.pipeline.stream import micro_batches
+from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
-from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, TopicCreatedAgainError
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
@@ -33,7 +34,7 @@ _WORKER = "An exception was thrown from the Python worker:\nTraceback (most rece
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the attempts, which do not wait for each other."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
     monkeypatch.setattr(micro_batches, "_RETRY_PAUSE_S", 0)
     return clock
 
@@ -80,6 +81,7 @@ def _ended(clock: Clock, message: str) -> Exception | None:
     with pytest.raises(QueryEndedError):
         batches(frame, 0)
     assert isinstance(batches.failure, StreamHaltedError)
+    assert not batches.settled, "the tasks may still run"
     return batches.failure
 
 
@@ -94,6 +96,6 @@ def test_offsets_of_an_older_topic_are_not_read() -> None:
     watch.look.return_value = {"s": FoundTopic(1, "AAAA22222222")}
     with pytest.raises(QueryEndedError):
         batches(frame, 0)
-    assert isinstance(batches.failure, TopicCreatedAgainError)
+    assert isinstance(batches.failure, RecordsDeletedError)
     assert not frame.coalesce.called
     assert batches.settled

@@ -10,6 +10,7 @@ import pytest
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.topology.wire.outages import OutageNote, OutageState
 from kafka_redelivery.topology.wire.pauses import PausedTopics
 from kafka_redelivery.transport.protocols import Partition
 from tests.scenarios.waiting import until
@@ -24,13 +25,19 @@ class Observer:
     def paused(self, partitions: Mapping[str, int], applied: int) -> None:
         self.last = dict(partitions), applied
 
+    def outages(self, away: Mapping[str, bool], partitions: Mapping[str, int]) -> None:
+        self.away = dict(away), dict(partitions)
+
 
 class Query(MicroBatches):
     """Micro-batches that only count themselves."""
 
     def __init__(self, switch: Switch) -> None:
         self.shutdown = Shutdown(timedelta(seconds=3.5))
-        self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown)
+        self.decided: dict[str, OutageNote] = {}
+        """What operators have said of dependencies."""
+
+        self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown, ["bank"], lambda: self.decided)
         unused: Any = None
         super().__init__(unused, unused, {}, unused, self.shutdown, self.gate, unused)
         self.ran: list[int] = []
@@ -63,6 +70,24 @@ def test_no_micro_batch_begins_while_one_of_the_sources_is_paused() -> None:
     thread.join(60)
     assert query.ran == [0, 1]
     assert not query.gate.waiting
+
+
+def test_no_micro_batch_begins_while_an_operator_says_that_a_dependency_is_away() -> None:
+    """The query waits as a whole, and reports it apart from pauses. Another dependency does not matter."""
+    query, observer = Query(Switch()), Observer()
+    opened = OutageNote("a", OutageState.OPEN, "ann", 0, None, operator=True)
+    query.decided = {"bank": opened._replace(until_ms=1), "books": opened}
+    query(None, 0)  # type: ignore[arg-type]
+    query.decided = {"bank": opened}
+    thread = in_thread(lambda: query(None, 1))  # type: ignore[arg-type]
+    until(lambda: query.gate.waiting, "it waits")
+    query.gate.report(observer, [Partition("orders", 0), Partition("bills", 0)])  # type: ignore[arg-type]
+    assert (query.ran, observer.last, observer.away) == ([0], ({}, 0), ({"bank": True}, {"orders": 1, "bills": 1}))
+
+    query.decided = {"bank": opened._replace(state=OutageState.CLOSED)}
+    thread.join(10)
+    query.gate.report(observer, [Partition("orders", 0)])  # type: ignore[arg-type]
+    assert (query.ran, observer.away) == ([0, 1], ({"bank": False}, {"orders": 0}))
 
 
 def test_a_pause_counts_as_applied_when_the_micro_batch_has_ended() -> None:

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_redelivery.pipeline.stream import available_now
-from kafka_redelivery.pipeline.stream.available_now import settle
-from kafka_redelivery.pipeline.stream.waiting_records import WaitingRecords
+from kafka_redelivery.pipeline.stream import settling
+from kafka_redelivery.pipeline.stream.settling import WaitingRecords, settle
 
 _START_MS = 1_780_000_000_000
 NOTHING = WaitingRecords(0)
@@ -21,8 +20,8 @@ class Run:
         self.handled_s: list[float] = []
         self._looks = list(looks)
         self._asked_after_s = asked_after
-        monkeypatch.setattr(available_now, "monotonic_s", lambda: self.now_s)
-        monkeypatch.setattr(available_now, "wall_clock_ms", lambda: _START_MS + round(self.now_s * 1000))
+        monkeypatch.setattr(settling, "monotonic_s", lambda: self.now_s)
+        monkeypatch.setattr(settling, "wall_clock_ms", lambda: _START_MS + round(self.now_s * 1000))
 
     def settle(self, minutes: float) -> WaitingRecords | None:
         """Settle within some minutes."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.pipeline.errors import StreamRefusedError
-from kafka_redelivery.pipeline.stream.validation import validate_settings
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
+from kafka_redelivery.pipeline.stream.stream import validate_settings
 from kafka_redelivery.topology.config.loading import load_settings
 
 GOOD: dict[str, Any] = {
@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
 def refusal(**changes: Any) -> str:  # noqa: ANN401 - as in a file
     """Return the error message for a configuration with these changes."""
     settings = load_settings(json.dumps(GOOD | changes))
-    with pytest.raises(StreamRefusedError) as raised:
+    with pytest.raises(PipelineRefusedError) as raised:
         validate_settings(settings)
     return str(raised.value)
 
@@ -61,6 +61,8 @@ def test_one_message_names_all_faults() -> None:
         ({"mode": "auto"}, "mode is auto"),
         ({"handler": None}, "section handler"),
         ({"pipeline": None}, "section pipeline"),
+        ({"handler": {"callable": "m:f", "batch": {}}}, "handler.batch is set"),
+        ({"handler": {"callable": "m:f", "batch": {}}}, "vectorized: true"),
         (
             {
                 "handler": {"callable": "m:f", "vectorized": True},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.pipeline.stream.waiting_records import WaitingRecords
+from kafka_redelivery.pipeline.stream.settling import WaitingRecords
 
 _AT_MS = 1_700_000_000_999
 _FIRST, _LAST = "2023-11-14 22:13:20 UTC", "2023-11-14 23:13:20 UTC"

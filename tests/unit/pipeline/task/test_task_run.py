@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,20 +13,29 @@ import pytest
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
-from kafka_redelivery.pipeline.handler.batch_context import HEADERS
-from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.outcomes import Emitted, Handled, Outcomes
-from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
+from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.items import Emitted, Handled, Outcomes
+from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
 from kafka_redelivery.pipeline.task.contract import TaskPlan
-from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
+from kafka_redelivery.pipeline.task.task_run import TaskRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.topic_mark import marked
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.clients.write_thread import WriteThread
+from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
+    OffsetsForbiddenError,
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
+from tests.unit.consumers.doubles import Clock
 
 PLACE = Partition("t", 0)
 SETTINGS = load_settings(
@@ -51,14 +59,20 @@ class Kafka:
         self.script = list(script)
         self.records: list[ProducerRecord] = []
         self.points: dict[Partition, Checkpoint] = {}
-        self.taken_over = 0
         self.writes = 0
 
+    def group_metadata(self) -> object:
+        """The driver's membership."""
+
     def write(
-        self, records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *, group_metadata: object
+        self,
+        records: Sequence[ProducerRecord],
+        points: Mapping[Partition, Checkpoint],
+        release_time: object = None,
+        group_metadata: object = None,
     ) -> WriteResult:
         """One transaction."""
-        del group_metadata
+        del release_time, group_metadata
         self.writes += 1
         what = self.script.pop(0) if self.script else "ok"
         if what == "refused":
@@ -66,8 +80,14 @@ class Kafka:
             raise WriteRefusedError([RefusedRecord(index, "too large")])
         if what == "aborted":
             raise WriteAbortedError("aborted")
+        if what == "no right to write":
+            raise WriteRefusedError([RefusedRecord(0, what, RefusalCause.FORBIDDEN)])
+        if what == "no right to commit":
+            raise OffsetsForbiddenError(what, ["t"])
+        if what == "outdated":
+            raise MembershipOutdatedError("rebalance")
         if what == "fenced":
-            raise WriterFencedError("a sibling had it")
+            raise WriterFencedError("another driver has the name", as_member=True)
         self.records += records
         self.points |= points
         for place, point in self.points.items():
@@ -77,6 +97,9 @@ class Kafka:
         if what == "unknown":
             raise WriteAbortedError("settled by a new producer")
         return WriteResult(0.01)
+
+    def finish(self, points: Mapping[Partition, Checkpoint]) -> None:
+        """Nothing is left to commit."""
 
 
 class Handler:
@@ -94,7 +117,7 @@ class Handler:
         for outcomes in self.outcomes(rows):
             found = rows[position : position + outcomes.number]
             position += outcomes.number
-            yield Handled(rows.partition, found, found.bytes, outcomes)
+            yield Handled(found, outcomes)
 
     def collect(self, timeout_s: float) -> Iterator[Handled]:
         """Yield what is handled later."""
@@ -154,7 +177,7 @@ class Slots(Handler):
                 rows, index = self._todo.pop()
                 row = rows[index : index + 1]
                 (outcomes,) = self.outcomes(row)
-                yield Handled(row.partition, list(row), row.bytes, outcomes)
+                yield Handled(row, outcomes)
 
 
 class FakeRunner:
@@ -163,21 +186,14 @@ class FakeRunner:
     def __init__(self, kafka: Kafka, handler: Handler) -> None:
         self.kafka = kafka
         self.handler = handler
-        self.write_executor = ThreadPoolExecutor(1)
         self.routes = HandlerConfig(SETTINGS, Path(), (), 0, "").routes()
         retry_topics = RetryTopics(SETTINGS.naming(), tier_set(SETTINGS.entries().values()), Counter({"g.retry.1s": 1}))
         self.dependencies = BatchDependencies("g", retry_topics, lambda: 1_000, lambda: iter(()), {})
 
-    def writer(self, number: int, plan: TaskPlan) -> tuple[Kafka, bool]:
+    def writer(self, number: int, plan: TaskPlan) -> WriteThread:
         """Return the cached writer."""
         del number, plan
-        return self.kafka, False
-
-    def take_over(self, number: int, kept: object) -> Kafka:
-        """Count it."""
-        del number, kept
-        self.kafka.taken_over += 1
-        return self.kafka
+        return WriteThread(self.kafka)  # type: ignore[arg-type] # has no trials
 
     def committed(self, places: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """Return the committed offsets."""
@@ -201,7 +217,7 @@ def run(
     task = TaskRun(runner, plan, 0)
     task.add([rows(place, offsets, value) for place in places])
     task.finish()
-    return task.aborted
+    return task.report.aborted
 
 
 def rows(place: Partition, offsets: Sequence[int], value: bytes = b"v") -> Rows:
@@ -229,7 +245,7 @@ def emitted(kafka: Kafka, place: Partition = PLACE) -> list[int]:
 def written_after(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write in the middle of a run of records, or only full batches."""
     monkeypatch.setattr(task_run, "_WRITE_AFTER_S", request.param)
-    monkeypatch.setattr(task_run, "_PAUSE_AFTER_ABORT_S", 0.0)
+    monkeypatch.setattr(task_run, "_PAUSE_AFTER_REFUSAL_S", 0.0)
 
 
 OFFSETS = [*range(5, 31), *range(40, 62)]
@@ -237,19 +253,30 @@ OFFSETS = [*range(5, 31), *range(40, 62)]
 
 
 @pytest.mark.parametrize("at", range(4))
-@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "aborted aborted"])
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "aborted aborted"])
 def test_each_record_is_written_once(what: str, at: int) -> None:
-    """Even if a write is aborted, committed with an unknown outcome, or fenced before the first commit."""
-    if what == "fenced" and at:
-        return
+    """Even if a write is aborted, or committed with an unknown outcome."""
     kafka = Kafka(*["ok"] * at, *what.split())
 
     causes = run(kafka, OFFSETS)
 
     assert emitted(kafka) == OFFSETS
     assert kafka.points[PLACE] == Checkpoint(62, "")
-    assert kafka.taken_over == (what == "fenced")
     assert len(causes) == sum(end in {"aborted", "unknown"} for end in what.split())
+
+
+@pytest.mark.parametrize("what", ["aborted", "aborted aborted", "refused"])
+def test_each_record_has_an_outcome_although_the_last_write_ends_so(what: str) -> None:
+    """It is repeated in several smaller writes, and the task ends after the last of them."""
+    counted = Kafka()
+    run(counted, OFFSETS)
+    kafka = Kafka(*["ok"] * (counted.writes - 1), *what.split())
+
+    run(kafka, OFFSETS)
+
+    retried = [record for record in kafka.records if record.topic == "g.retry.1s"]
+    assert len(emitted(kafka)) + len(retried) == len(OFFSETS)
+    assert kafka.points[PLACE] == Checkpoint(62, "")
 
 
 @pytest.mark.parametrize("what", ["ok", "aborted", "unknown"])
@@ -276,11 +303,9 @@ def test_commits_name_no_topic_that_other_members_cannot_read() -> None:
 
 
 @pytest.mark.parametrize("at", range(4))
-@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "aborted aborted"])
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "aborted aborted"])
 def test_each_record_of_several_partitions_is_written_once(what: str, at: int) -> None:
     """One transaction may have records of several partitions; an aborted one is repeated for all of them."""
-    if what == "fenced" and at:
-        return
     kafka = Kafka(*["ok"] * at, *what.split())
     places = [Partition("t", number) for number in range(3)]
     kafka.points[places[1]] = Checkpoint(20, "")
@@ -293,10 +318,10 @@ def test_each_record_of_several_partitions_is_written_once(what: str, at: int) -
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "refused", "aborted aborted"])
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "refused", "aborted aborted"])
 def test_each_record_is_written_once_although_records_end_out_of_order(what: str, seed: int) -> None:
     """The commits say which records above the committed offset are finished."""
-    kafka = Kafka(*["ok"] * (0 if what == "fenced" else seed), *what.split())
+    kafka = Kafka(*["ok"] * seed, *what.split())
     places = [Partition("t", number) for number in range(2)]
     kafka.points[places[1]] = Checkpoint(20, "")
 
@@ -372,13 +397,53 @@ def test_another_task_at_the_partition_ends_this_one() -> None:
     kafka.points[PLACE] = Checkpoint(5, "")
     moved = kafka.write
 
-    def write(
-        records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *, group_metadata: object
-    ) -> WriteResult:
+    def write(records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *more: object) -> WriteResult:
         kafka.points[PLACE] = Checkpoint(9, "")
-        return moved(records, points, group_metadata=group_metadata)
+        return moved(records, points, *more)
 
-    kafka.write = write  # type: ignore[method-assign]
+    kafka.write = write  # type: ignore[assignment,method-assign]
 
-    with pytest.raises(SupersededError):
+    with pytest.raises(WriteAbortedError, match="another task"):
         run(kafka, OFFSETS)
+
+
+@pytest.mark.parametrize(("what", "error"), [("outdated", MembershipOutdatedError), ("fenced", WriterFencedError)])
+def test_a_membership_that_kafka_does_not_accept_any_more_ends_the_task(what: str, error: type[Exception]) -> None:
+    """Only the driver can join again. What was committed before stays."""
+    kafka = Kafka("ok", what)
+
+    with pytest.raises(error):
+        run(kafka, OFFSETS)
+
+    assert kafka.writes == 2
+
+
+@pytest.mark.parametrize("what", ["no right to write", "no right to commit"])
+def test_a_missing_right_ends_the_task_after_a_minute(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then each write is repeated, because a task has no partition that can go on without the others."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.engine.monotonic_s", clock)
+    kafka = Kafka("ok", *[what] * 9)
+    write = kafka.write
+
+    def slow(*arguments: Any) -> WriteResult:  # noqa: ANN401 - as given
+        clock.advance(25)
+        return write(*arguments)
+
+    kafka.write = slow  # type: ignore[assignment,method-assign]
+
+    with pytest.raises(HaltedError, match=what):
+        run(kafka, OFFSETS)
+
+    assert kafka.writes == 5
+    assert kafka.points[PLACE].offset < 62
+
+
+def test_what_is_refused_for_a_cause_outside_is_written_when_it_is_gone() -> None:
+    """No record has failed."""
+    kafka = Kafka("no right to write", "no right to commit")
+
+    assert len(run(kafka, OFFSETS)) == 2
+
+    assert emitted(kafka) == OFFSETS
+    assert kafka.points[PLACE] == Checkpoint(62, "")

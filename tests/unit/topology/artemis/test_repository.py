@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.artemis.match import Wildcards, matches
-from kafka_redelivery.topology.artemis.repository import Resolved, SettingsRepository
+from kafka_redelivery.topology.artemis.repository import Resolved, SettingsRepository, Wildcards, matches
 from kafka_redelivery.topology.errors import MatchError
 
 WORDS = st.sampled_from(["a", "b", "orders"])

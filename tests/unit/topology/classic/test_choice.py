@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.classic.choice import DestinationMap, choose, compare, matches, specificity
-from kafka_redelivery.topology.classic.destination import Destination, Kind, parse_destination
+from kafka_redelivery.topology.classic.destination import Destination, DestinationKind, parse_destination
 
 WORDS = st.sampled_from(["A", "B", "*", ">"])
 NAMES = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, max_size=4).map(".".join)
 PATTERNS = st.lists(WORDS, min_size=1, max_size=4).map(".".join).filter(lambda text: not text.endswith(">.>"))
 """``A.>.>`` means ``A`` as a filter, but the broker's map does not find it there."""
 
-KINDS = st.sampled_from(Kind)
+KINDS = st.sampled_from(DestinationKind)
 
 
 def patterns(*texts: str) -> list[Destination]:
@@ -58,7 +58,7 @@ def test_an_exact_name_always_wins(texts: list[str], name: str) -> None:
 
 
 @given(KINDS, KINDS, PATTERNS, NAMES)
-def test_kinds_do_not_mix(one: Kind, other: Kind, text: str, name: str) -> None:
+def test_kinds_do_not_mix(one: DestinationKind, other: DestinationKind, text: str, name: str) -> None:
     """A pattern of queues says nothing about topics."""
     if one is not other:
         assert not matches(Destination(one, text), Destination(other, name))

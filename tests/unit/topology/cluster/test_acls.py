@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.cluster.acls import AclRole, rights
+from kafka_redelivery.topology.cluster.acls import AclRole, other_system_rights, rights
 from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
 from kafka_redelivery.topology.cluster.plan import Role, plan
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.topics.naming import Naming
 from tests.unit.topology.clusters import ONE_SOURCE, TWO_SOURCES, settings, source
 
 _BOTH = (AclRole.WORKER, AclRole.SPARK)
@@ -318,3 +319,14 @@ def test_no_role_may_write_or_delete_in_a_source(configuration: Settings) -> Non
         resource = Resource(ResourceType.TOPIC, PatternType.LITERAL, each.topic)
         held = {right.operation for right in rights(configuration, AclRole) if right.resource.covers(resource)}
         assert held == {Operation.READ, Operation.DESCRIBE_CONFIGS}
+
+
+def test_another_systems_dead_letters() -> None:
+    """Its topic is read, the jobs have topics of their own, and what letters only name is read where it came from."""
+    naming = Naming(group="orders-dlt", redrive="{group}.redelivery")
+    granted = {
+        (each.resource.name, str(each.operation)) for each in other_system_rights("orders-dlt", naming, ["orders"])
+    }
+    assert {("orders", "Read"), ("orders", "Write"), ("orders-dlt", "Read"), ("orders-dlt.dlq.", "Write")} <= granted
+    assert ("orders-dlt.redelivery.parked", "Write") in granted
+    assert ("orders-dlt", "Write") not in granted

@@ -8,6 +8,7 @@ from kafka_redelivery.topology.cluster.check import Severity, check, check_plan
 from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan, needs_scheduler
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH
 from tests.unit.topology.clusters import (
     ONE_SOURCE,
     as_planned,
@@ -45,6 +46,37 @@ def test_a_missing_topic(topic: str) -> None:
     assert told(without_topic(CLUSTER, topic)) == [("refuse", topic, MISSING)]
 
 
+@pytest.mark.parametrize(("offered", "number"), [(False, 1), (True, 0), (None, 0)])
+def test_brokers_without_the_consumer_protocol(offered: bool | None, number: int) -> None:  # noqa: FBT001 - the answer
+    """The client would wait for ever; brokers that cannot be asked get the benefit of the doubt."""
+    cluster = replace(CLUSTER, consumer_protocol=offered)
+    assert told(cluster) == []
+    plan = planned(ONE_SOURCE.replace("}", ", group.protocol: Consumer}", 1))
+    problem = "these brokers do not offer the consumer protocol (Kafka 4.0)"
+    assert told(cluster, plan) == [("refuse", "billing", problem)] * number
+
+
+@pytest.mark.parametrize(
+    ("own", "longest", "refused"), [(None, 10_000, True), (9_000, 10_000, False), (None, None, False)]
+)
+def test_transactions_that_may_not_be_open_so_long(own: int | None, longest: int | None, *, refused: bool) -> None:
+    """The fix names the setting; without transactions there is nothing to refuse."""
+    text = ONE_SOURCE if own is None else ONE_SOURCE.replace("}", f", producer.transaction.timeout.ms: {own}}}", 1)
+    cluster = replace(CLUSTER, max_transaction_ms=longest)
+    found = check(planned(text), cluster)
+    assert [each.fix for each in found] == [
+        f"under kafka, set producer.transaction.timeout.ms to {longest} or less"
+    ] * refused
+    assert told(cluster, planned(text + "mode: auto\n")) == []
+
+
+def test_a_compacted_topic_needs_no_retention() -> None:
+    """Kafka deletes none of its records for its age. As soon as it is not compacted any more, retention counts."""
+    cluster = with_config(with_config(CLUSTER, DEAD, "cleanup.policy", "compact"), DEAD, "retention.ms", "1000")
+    assert told(cluster) == [("refuse", DEAD, "is compacted (cleanup.policy=compact)")]
+    assert len(told(with_config(cluster, DEAD, "cleanup.policy", "compact,delete"))) == 2
+
+
 def test_a_missing_control_topic() -> None:
     """A group works without one, as it did before there were control topics."""
     assert told(without_topic(CLUSTER, "billing.control")) == [("warn", "billing.control", MISSING)]
@@ -71,6 +103,32 @@ def test_partitions_without_a_leader() -> None:
         ("warn", TIER, "partitions 1, 2 have no leader")
     ]
     assert told(with_topic(CLUSTER, "orders", leaderless=(3,))) == [("warn", "orders", "partition 3 has no leader")]
+
+
+def test_a_group_whose_topics_are_wide() -> None:
+    """Only an advice, with figures, and whether the topics may be deleted. The setting keeps what there is."""
+    wide = planned(ONE_SOURCE, source(partitions=300))
+    (fault,) = check(wide, as_planned(wide))
+    assert (fault.severity, fault.topic) == ("warn", "billing")
+    advice = f"{TIER}, {READY} have up to 300 partitions, of which {DEFAULT_WIDTH} are enough for most groups"
+    assert fault.problem == advice
+    for hold, held in ((True, "; records wait in them"), (False, "; no record waits in them")):
+        ((*_, problem),) = told(replace(as_planned(wide), wide_hold=hold), wide)
+        assert problem == advice + held
+    assert "times the CPU" in fault.loss
+    kept = planned(ONE_SOURCE + "topics: {maxPartitions: 300}\n", source(partitions=300))
+    assert "topics.maxPartitions: 300" in fault.fix
+    assert told(as_planned(kept), kept) == []
+    few = planned(ONE_SOURCE, source(partitions=2 * DEFAULT_WIDTH))
+    assert told(as_planned(few), few) == []
+
+
+def test_topics_that_are_wider_than_configured() -> None:
+    """No change takes partitions away, so the advice remains until they are narrowed."""
+    configured = planned(ONE_SOURCE + "topics: {maxPartitions: 1}\n")
+    ((severity, _, problem),) = told(CLUSTER, configured)
+    assert severity == "warn"
+    assert "have up to 4 partitions, of which 1 are enough" in problem
 
 
 def test_a_control_topic_that_forgets() -> None:
@@ -167,6 +225,8 @@ def test_more_in_sync_than_there_are() -> None:
     """A topic that can never be written is refused."""
     cluster = with_config(CLUSTER, TIER, "min.insync.replicas", "4")
     assert told(cluster) == [("refuse", TIER, "needs 4 replicas in sync (min.insync.replicas), but has 3")]
+    [fault] = check(PLAN, cluster)
+    assert fault.fix.startswith("set min.insync.replicas=1 with kafka-configs.sh, or reassign it to 4 replicas")
 
 
 def test_a_plan_that_is_less_safe_than_its_source() -> None:
@@ -266,3 +326,55 @@ def test_a_fault_as_text_and_as_data() -> None:
         "loss": fault.loss,
         "fix": fault.fix,
     }
+
+
+class TestOutages:
+    """The longest outage is compared with the retention of the sources that declare its dependency."""
+
+    def found(self, longest: str, behind: int = 0, **configs: str) -> list[tuple[str, str, str]]:
+        """Return the warnings of a source with these properties."""
+        limits = f"maxOutage: {longest}" if longest else ""
+        text = (
+            ONE_SOURCE.replace("orders}", "orders, dependencies: [bank]}") + f"dependencies: {{bank: {{{limits}}}}}\n"
+        )
+        plan = planned(
+            text, replace(source(), configs={name.replace("_", "."): each for name, each in configs.items()})
+        )
+        return told(replace(as_planned(plan), behind={"orders": behind}), plan)
+
+    @pytest.mark.parametrize("longest", ["", "10d", "6h"])
+    @pytest.mark.parametrize(
+        "configs",
+        [{}, {"retention_ms": "-1"}, {"retention_ms": "1", "retention_bytes": "1", "cleanup_policy": "compact"}],
+    )
+    def test_a_source_that_keeps_all(self, longest: str, configs: dict[str, str]) -> None:
+        """Or of which it is not known: nothing is said."""
+        assert self.found(longest, 5, **configs) == []
+
+    def test_no_end(self) -> None:
+        """An outage without an end outlives each retention."""
+        problem = "the outage of bank has no maxOutage, and orders keeps records for 7d (retention.ms)"
+        assert self.found("", 5, retention_ms="604800000") == [("warn", "orders", problem)]
+
+    @pytest.mark.parametrize(("longest", "number"), [("6h", 0), ("1d", 1), ("2d", 1)])
+    def test_too_long(self, longest: str, number: int) -> None:
+        """The retention has to be longer."""
+        problem = (
+            f"the outage of bank may last for {longest} (maxOutage), and orders keeps records for 1d (retention.ms)"
+        )
+        assert self.found(longest, retention_ms="86400000") == [("warn", "orders", problem)] * number
+
+    def test_what_is_behind_counts(self) -> None:
+        """A record that waits already has less time left."""
+        [(severity, topic, problem)] = self.found("6h", 1500, retention_ms="86400000")
+        assert (severity, topic) == ("warn", "orders")
+        assert problem == (
+            "up to 1,500 records that are not finished are older than 18h, which is its retention (1d) less the "
+            "maxOutage of bank (6h)"
+        )
+
+    def test_a_limit_of_bytes(self) -> None:
+        """It cannot be compared with a time."""
+        [(_, topic, problem)] = self.found("6h", retention_bytes="1000000")
+        assert topic == "orders"
+        assert problem.startswith("keeps 1,000,000 bytes of a partition (retention.bytes)")

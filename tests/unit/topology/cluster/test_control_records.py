@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from kafka_redelivery.topology.cluster.changes import ForgetTopic, changes
-from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
+from kafka_redelivery.topology.cluster.changes import ForgetTopic, changes, control_records, withdrawals
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.plan import default_width_of
 from kafka_redelivery.topology.wire.control import (
     ControlState,
     control_state,
@@ -12,10 +12,11 @@ from kafka_redelivery.topology.wire.control import (
     level_record,
     source_record,
     tier_record,
+    width_record,
     withdrawn_former_record,
     withdrawn_records,
 )
-from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets
+from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, source, with_offsets
 
 PLAN = planned()
 NEW = ClusterFacts(topics=PLAN.sources)
@@ -29,6 +30,18 @@ def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
         source_record("orders", 4, NOW),
         tier_record("billing.retry.1s", None, NOW),
     ]
+
+
+def test_a_new_group_keeps_the_default_width_of_its_time() -> None:
+    """It is written once. A group that began without one never gets one."""
+    new = planned(ONE_SOURCE, source(partitions=300), default_width=24)
+    records = list(control_records(new, NEW, NOW))
+    assert width_record(24, NOW) in records
+    known = replace(NEW, control=control_state(records))
+    assert default_width_of(new, known) == 24
+    assert list(control_records(new, known, NOW)) == []
+    older = replace(NEW, control=control_state(control_records(PLAN, NEW, NOW)))
+    assert default_width_of(PLAN, older) is None
 
 
 def test_a_group_that_is_older_than_its_control_topic() -> None:

@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 import pytest
 
-from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, rights
+from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, missing_rights, rights
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
-from kafka_redelivery.topology.cluster.missing_rights import missing_rights
 from tests.unit.topology.clusters import TWO_SOURCES, settings
 
 _SETTINGS = settings(TWO_SOURCES + "outputs: [{topic: receipts}]\njournal: true\nmetrics: {port: 9404}\n")

@@ -8,8 +8,11 @@ from kafka_redelivery.topology.cluster.facts import (
     RETENTION_BYTES,
     RETENTION_MS,
     TIMESTAMP_TYPE,
+    ClusterFacts,
 )
-from kafka_redelivery.topology.cluster.plan import HEADROOM_BYTES, Role, plan, suffices
+from kafka_redelivery.topology.cluster.plan import HEADROOM_BYTES, Role, default_width_of, plan, suffices
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH
+from kafka_redelivery.topology.wire.control import ControlState
 from tests.unit.topology.clusters import BASE, ONE_SOURCE, TWO_SOURCES, planned, settings, source
 
 TWO = (source("orders", 4, 3), source("bills", 6, 2))
@@ -48,6 +51,38 @@ def test_tiers_are_as_wide_as_the_widest_source() -> None:
         ("billing.dlq.actions", "actions", 6, None),
         ("billing.dlq.parked", "parking", 6, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("configured", "default", "width"), [("", None, 300), ("", 16, 16), ("maxPartitions: 40", 16, 40)]
+)
+def test_tiers_and_ready_topics_may_be_narrower(configured: str, default: int | None, width: int) -> None:
+    """The configuration decides, then the group's default. Other topics are as wide as their sources."""
+    text = TWO_SOURCES + f"policyEntry: {{maximumHandlerDelay: 2s}}\ntopics: {{{configured}}}\n"
+    found = planned(text, source("orders", 300), source("bills", 6), default_width=default).topics
+    assert {topic.partitions for topic in found if topic.role in {Role.RETRY, Role.MIXED}} == {width}
+    assert [topic.partitions for topic in found if topic.role is Role.READY] == [width, 6]
+    assert {topic.partitions for topic in found if topic.role in {Role.DEAD_LETTER, Role.ACTIONS}} == {300, 6}
+
+
+@pytest.mark.parametrize(
+    ("committed", "control", "width"),
+    [
+        ({}, ControlState(), DEFAULT_WIDTH),
+        ({("orders", 0): 7}, ControlState(), DEFAULT_WIDTH),
+        ({("billing.ready.orders", 0): 7}, ControlState(), None),
+        ({("billing.ready.orders", 0): 7}, ControlState(exists=True), DEFAULT_WIDTH),
+        ({}, ControlState(exists=True, sources={"orders": 4}), None),
+        ({}, ControlState(exists=True, sources={"orders": 4}, width=48), 48),
+    ],
+    ids=["new", "another program before", "no control topic", "made by hand", "older", "known"],
+)
+def test_which_groups_are_narrow_by_default(
+    committed: dict[tuple[str, int], int], control: ControlState, width: int | None
+) -> None:
+    """Those that begin now, and those that began with a default; the topics of older ones grow with their sources."""
+    cluster = ClusterFacts(topics={}, committed={"billing": committed}, control=control)
+    assert default_width_of(planned(), cluster) == width
 
 
 def test_a_shared_dead_letter_topic_is_as_wide_as_the_widest_source() -> None:

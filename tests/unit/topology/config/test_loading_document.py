@@ -32,6 +32,14 @@ def test_unreadable_documents(text: str, location: str, problem: str) -> None:
     assert not read.readable
 
 
+@pytest.mark.parametrize("text", ["a: *s3cret", "a: !s3cret x", "a: !b!s3cret x", "%YAML s3cret", "a: |s3cret"])
+def test_no_fault_quotes_a_value(text: str) -> None:
+    """It may be a password that needs quotes."""
+    [(_, problem)] = faults(text)
+    assert "s3c" not in problem
+    assert "'s'" not in problem
+
+
 def test_an_alias_bomb_is_refused() -> None:
     """The number of values that aliases expand to is limited."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.topology.config.overrides import read_overrides
+from kafka_redelivery.topology.config.loading import read_overrides
 
 
 def variable(name: str, value: str = "x") -> tuple[tuple[tuple[str | int, ...], object], ...]:
@@ -40,6 +40,7 @@ def problem(*, variables: dict[str, str] | None = None, flags: list[str] | None 
             "REDELIVERY_SOURCES__1__VALUE__REGISTRY__BASIC_AUTH_USER_INFO",
             ("sources", 1, "value", "registry", "basic.auth.user.info"),
         ),
+        ("REDELIVERY_DEPENDENCIES__BANK__MAX_OUTAGE", ("dependencies", "bank", "maxOutage")),
         ("REDELIVERY_SOURCES__0__VALUE__SCHEMAS__7", ("sources", 0, "value", "schemas", 7)),
     ],
 )
@@ -57,6 +58,8 @@ def test_variables_name_settings(name: str, path: tuple[str | int, ...]) -> None
         ("handler.deadline=null", ("handler", "deadline"), None),
         ("handler.deadline=", ("handler", "deadline"), None),
         ("handler.notRetryable=[a:B, 'c:D']", ("handler", "notRetryable"), ["a:B", "c:D"]),
+        ("dependencies.bank.maxOutage=6h", ("dependencies", "bank", "maxOutage"), "6h"),
+        ("dependencies.bank={maxOutage: 6h}", ("dependencies", "bank"), {"maxOutage": "6h"}),
         ("sources.0.topic=orders", ("sources", 0, "topic"), "orders"),
         ("group='quoted'", ("group",), "quoted"),
         ("limits={batch: 5}", ("limits",), {"batch": 5}),

@@ -133,6 +133,17 @@ def strategy(text: str) -> str:
             "handler.slots",
             "more than the 10 records",
         ),
+        (HEAD + "handler: {callable: 'a:b', vectorized: true, batch: {}}", "handler.batch", "together with vectorized"),
+        (
+            HEAD + "handler: {callable: 'a:b', batch: {records: 20}}\nlimits: {batch: 10}",
+            "handler.batch.records",
+            "is 20 records, more than a commit or the buffer may have (10, from limits)",
+        ),
+        (
+            HEAD + "handler: {callable: 'a:b', batch: {wait: 1s}}\nlimits: {batch: 10}",
+            "handler.batch",
+            "is 500 records",
+        ),
         (
             HEAD + "handler: {callable: 'a:b', ordering: unordered, nonBlockingRedelivery: false}",
             "handler.nonBlockingRedelivery",
@@ -184,6 +195,12 @@ def test_reserved_client_settings(prefix: str, name: str) -> None:
     ((location, problem),) = rules(kafka(f"bootstrap.servers: x, {prefix}{name}: true"))
     assert location == f"kafka.{prefix}{name}"
     assert "must not be set" in problem
+
+
+def test_a_pattern_is_no_source() -> None:
+    """The fix names what could not be promised, instead of characters to remove."""
+    with pytest.raises(ConfigurationError, match="name each topic: what a pattern will match is unknown at the start"):
+        load_settings(HEAD.replace("orders", "'^src-.*'"))
 
 
 @pytest.mark.parametrize(

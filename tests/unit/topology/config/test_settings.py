@@ -1,15 +1,14 @@
-"""Settings: defaults, policies of sources, redaction."""
+"""Settings: defaults, policies of sources."""
 
 import pytest
 from pydantic import ValidationError
 
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.config.policy_section import (
+from kafka_redelivery.topology.config.section import (
     DeadLetterStrategySection,
     PolicyEntrySection,
     RedeliveryPolicySection,
 )
-from kafka_redelivery.topology.config.redaction import HIDDEN, shown
 from kafka_redelivery.topology.config.settings import LimitsSection, Settings
 from kafka_redelivery.topology.policy.entry import DeadLetterKind
 
@@ -84,54 +83,6 @@ def test_settings_are_frozen() -> None:
     settings = Settings.model_validate(BASE)
     with pytest.raises(ValidationError, match="frozen"):
         settings.group = "other"  # type: ignore[misc]
-
-
-SECRETS = {
-    "sasl.password": HIDDEN,
-    "ssl.key.pem": HIDDEN,
-    "ssl.key.password": HIDDEN,
-    "sasl.oauthbearer.client.secret": HIDDEN,
-    "admin.sasl.password": HIDDEN,
-    "sasl.oauthbearer.extensions": HIDDEN,
-    "spark.ssl.keystore.key": HIDDEN,
-    "spark.ssl.keystore.certificate.chain": HIDDEN,
-    "a.setting.of.next.year": HIDDEN,
-    "ssl.key.location": "given",
-    "sasl.username": "given",
-    "bootstrap.servers": "given",
-}
-
-
-SPARK = {
-    "spark.hadoop.fs.s3a.secret.key": HIDDEN,
-    "spark.hadoop.fs.azure.account.key.here": HIDDEN,
-    "spark.ssl.keyPassword": HIDDEN,
-    "spark.executorEnv.API": HIDDEN,
-    "spark.driver.memory": "given",
-    "spark.sql.shuffle.partitions": "given",
-}
-
-
-def test_secrets_are_not_shown() -> None:
-    """They are hidden in the printed configuration and in the settings' ``repr``."""
-    registry = {"url": "http://user:gi/ven@registry,http://b?key=given", "basic.auth.user.info": "user:given"}
-    spark = dict.fromkeys(SPARK, "given")
-    settings = Settings.model_validate(
-        BASE
-        | {
-            "kafka": dict.fromkeys(SECRETS, "given"),
-            "sources": [{"topic": "a", "value": {"format": "avro", "registry": registry}}],
-            "pipeline": {"checkpoint": "c", "spark": spark},
-        }
-    )
-    document = shown(settings)
-    assert document["kafka"] == SECRETS
-    assert document["sources"][0]["value"]["registry"] == {
-        "url": f"http://{HIDDEN}@registry,http://b?{HIDDEN}",
-        "basic.auth.user.info": HIDDEN,
-    }
-    assert document["pipeline"]["spark"] == SPARK
-    assert "given" not in repr(settings)
 
 
 def test_a_batch_is_not_larger_than_the_buffer() -> None:

@@ -5,8 +5,8 @@ import yaml
 
 from kafka_redelivery.topology.config.loading import load_policies
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.migration.conversion import to_yaml
 from kafka_redelivery.topology.migration.result import Imported
-from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
 
 def imported(options: str) -> Imported:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.conversion import read_broker_configuration
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from tests.parity.importing import Migrated

@@ -36,6 +36,7 @@ def test_contradictions(text: str, place: str, problem: str) -> None:
         ("nonBlockingRedelivery: false", "nonBlockingRedelivery"),
         ("persistDeliveryCountBeforeDelivery: true", "persistDeliveryCountBeforeDelivery"),
         ("isolation: process", "isolation"),
+        ("batch: {records: 10}", "batch"),
     ],
 )
 def test_what_the_handler_acknowledges_cannot_be_had_with_some_settings(mode: str, setting: str, place: str) -> None:

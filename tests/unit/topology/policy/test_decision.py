@@ -41,6 +41,7 @@ LAST = dict.fromkeys(RETRYABLE, Reason.REDELIVERIES_EXCEEDED) | {FailureKind.DIE
 POISON = {
     FailureKind.EXHAUSTED: Reason.REDELIVERIES_EXCEEDED,
     FailureKind.UNDECODABLE: Reason.UNDECODABLE,
+    FailureKind.INVALID_VALUE: Reason.INVALID_VALUE,
     FailureKind.REJECTED: Reason.REJECTED,
     FailureKind.BAD_HEADERS: Reason.BAD_HEADERS,
     FailureKind.UNDELIVERABLE: Reason.UNDELIVERABLE,
@@ -121,7 +122,7 @@ class TestTotality:
 
     def test_a_failure_before_the_handler_is_not_a_delivery(self) -> None:
         """Failures found before the handler is called do not count as deliveries."""
-        assert {FailureKind.EXPIRED, *POISON} - {FailureKind.REJECTED} == NOT_DELIVERED
+        assert {FailureKind.EXPIRED, FailureKind.UNAVAILABLE, *POISON} - {FailureKind.REJECTED} == NOT_DELIVERED
 
     @given(FAILURES, ENTRIES)
     def test_a_record_without_deliveries_is_decided_too(self, failure: Failure, policy: PolicyEntry) -> None:
@@ -258,16 +259,23 @@ class TestHandlersOwnDelay:
     ) -> None:
         """A delay is never negative, and either the policy's or at most the handler's maximum."""
         decision = decide(failure, SOURCE.delivered(deliveries), policy, NOW, jitter)
-        if isinstance(decision, Retry):
+        if isinstance(decision, Retry) and failure.kind is not FailureKind.UNAVAILABLE:
             usual = policy.redelivery_policy.delay_ms(deliveries, jitter)
             allowed = {0, usual} if policy.maximum_handler_delay is None else range(policy.maximum_handler_delay + 1)
             assert decision.delay_ms in allowed or decision.delay_ms == usual
+
+    @given(st.integers(0, 30), ENTRIES, st.none() | st.integers(0, 10**9))
+    def test_a_record_waits_for_what_is_away(self, deliveries: int, policy: PolicyEntry, after_ms: int | None) -> None:
+        """Whatever the policy, and as long as it says: the outage is not the record's fault."""
+        failure = Failure(FailureKind.UNAVAILABLE, after_ms=after_ms, dependency="bank", key_only=True)
+        decision = decide(failure, SOURCE.delivered(deliveries), policy, NOW)
+        assert decision == Retry(after_ms or 0, NOW + (after_ms or 0))
 
 
 class TestDeadLetters:
     def test_the_tables_of_this_file_name_every_kind(self) -> None:
         """A new kind of failure must be added to these tables."""
-        others = {FailureKind.CLOSED, FailureKind.EXPIRED, FailureKind.CRITICAL}
+        others = {FailureKind.CLOSED, FailureKind.EXPIRED, FailureKind.CRITICAL, FailureKind.UNAVAILABLE}
         assert {*RETRYABLE, *POISON, *others} == set(FailureKind)
 
     @pytest.mark.parametrize(("kind", "reason"), POISON.items())

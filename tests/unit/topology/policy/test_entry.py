@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from kafka_redelivery.topology.artemis.address_settings import AddressSettings
 from kafka_redelivery.topology.classic.policy import BackOffAlgorithm, RedeliveryPolicy
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 
@@ -90,3 +91,22 @@ def test_the_values_in_the_configuration_file() -> None:
     """The values of the enumerations are written in configuration files and must not change."""
     assert [str(kind) for kind in DeadLetterKind] == ["individual", "shared", "discarding"]
     assert [str(algorithm) for algorithm in BackOffAlgorithm] == ["current", "activemq-5.8"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "templates"),
+    [
+        (DeadLetterStrategy(topic="a", expiry_topic="b"), ("a", "b")),
+        (DeadLetterStrategy(kind=DeadLetterKind.SHARED, topic="a"), ("a",)),
+        (DeadLetterStrategy(kind=DeadLetterKind.DISCARDING, topic="a", expiry_topic="b"), ()),
+    ],
+)
+def test_the_topics_that_dead_letters_can_go_to(strategy: DeadLetterStrategy, templates: tuple[str, ...]) -> None:
+    """A discarding strategy has none, whatever else it says."""
+    assert strategy.templates == templates
+
+
+@pytest.mark.parametrize(("sent_ms", "expires_ms"), [(-1, 0), (0, 5), (7, 12)])
+def test_expiry_delays_count_from_the_timestamp(sent_ms: int, expires_ms: int) -> None:
+    """Every timestamp counts, from the first millisecond of 1970 on; a negative one says that there is none."""
+    assert PolicyEntry(redelivery_policy=AddressSettings(expiry_delay=5)).expiration_ms(0, sent_ms) == expires_ms

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.topology.policy.decision import Failure, FailureKind
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
 
 
 @pytest.mark.parametrize(
@@ -24,9 +23,16 @@ def test_only_the_class_of_an_exception_is_left(kind: FailureKind) -> None:
     assert FailureDetails.FULL.of(failure) is failure
 
 
-def test_text_of_this_project_stays() -> None:
-    """It is made of numbers and names of topics."""
-    failure = Failure(FailureKind.DEADLINE, "DeadlineExceeded", "the handler took longer than 3.0 s")
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (FailureKind.DEADLINE, "the handler took longer than 3.0 s"),
+        (FailureKind.INVALID_VALUE, "$.amount: int_parsing"),
+    ],
+)
+def test_text_of_this_project_stays(kind: FailureKind, message: str) -> None:
+    """It is made of numbers, names of topics and names of the user's types."""
+    failure = Failure(kind, "DeadlineExceeded", message)
     assert FailureDetails.CLASS_ONLY.of(failure) is failure
 
 
@@ -34,3 +40,8 @@ def test_a_cause_without_text_is_the_class() -> None:
     """Without a colon that announces a text."""
     assert Failure(FailureKind.RAISED, "ValueError", "x").cause == "ValueError: x"
     assert Failure(FailureKind.RAISED, "ValueError").cause == "ValueError"
+
+
+def test_only_class_only_leaves_texts_out() -> None:
+    """Readers of dead letters leave out texts and keys by it, too."""
+    assert [each.class_only for each in (FailureDetails.FULL, FailureDetails.CLASS_ONLY)] == [False, True]

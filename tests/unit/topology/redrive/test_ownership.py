@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
@@ -22,7 +22,7 @@ from kafka_redelivery.topology.redrive.actions import (
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.topology.wire.headers import RedriveMark, parse_mark
 from tests.unit.dead_letters.model import Standings
 
 LETTERS = SliceId("DLQ.orders", 0)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafka_redelivery.dead_letters.standing import LetterState
+from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.topology.redrive.actions import (
     ActionLog,
     ChunkProgress,
@@ -16,7 +16,7 @@ from kafka_redelivery.topology.redrive.actions import (
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from kafka_redelivery.topology.wire.headers import RedriveMark
 from tests.unit.dead_letters.model import Standings
 
 LETTERS, REFUNDS = SliceId("DLQ.orders", 0), SliceId("DLQ.refunds", 0)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.artemis.address_settings import AddressSettings, merged
-from kafka_redelivery.topology.artemis.ranking import hash_order
-from kafka_redelivery.topology.artemis.repository import SettingsRepository
+from kafka_redelivery.topology.artemis.repository import SettingsRepository, hash_order
 from kafka_redelivery.topology.errors import MatchError
 from kafka_redelivery.topology.java.numbers import LONG_MIN
 from kafka_redelivery.topology.policy.entry import DeadLetterKind

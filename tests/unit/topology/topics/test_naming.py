@@ -108,8 +108,8 @@ def test_good_names(name: str) -> None:
 def test_bad_names(name: str, problem: str) -> None:
     """What a broker refuses is one fault that says for what the name was."""
     (fault,) = check_names({"the source": name})
-    assert fault.name == name
-    assert "(the source)" in fault.problem
+    assert (fault.role, fault.name) == ("the source", name)
+    assert "(the source)" in str(fault)
     assert problem in fault.problem
 
 

@@ -14,6 +14,7 @@ from kafka_redelivery.topology.wire.control import (
     saved_record,
     source_record,
     tier_record,
+    width_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
@@ -28,6 +29,7 @@ def test_each_kind_of_record_is_read_back() -> None:
         first_offset_record("my.orders-1", 0, 17, NOW),
         tier_record("g.retry.1s", None, NOW),
         tier_record("g.retry.9s", NOW, NOW),
+        width_record(16, NOW),
         level_record(2, NOW),
     ]
     assert control_state(records) == ControlState(
@@ -35,6 +37,7 @@ def test_each_kind_of_record_is_read_back() -> None:
         sources={"my.orders-1": 2},
         committed={("my.orders-1", 0): 17},
         retired={"g.retry.1s": None, "g.retry.9s": NOW},
+        width=16,
         level=2,
     )
     assert control_state([]).level == ControlState().level == 1
@@ -128,6 +131,7 @@ def test_a_record_of_another_program_is_an_error(value: bytes) -> None:
         (b"source/orders", b'{"partitions":1e999}'),
         (b"tier/t", b'{"retiredMs":1e999}'),
         (b"tier/t", b'{"retiredMs":9223372036854775807}'),  # `topology check` shows it as a date
+        (b"width", b'{"partitions":0}'),
         (b"feature-level", b'{"level":1e999}'),
         (b"feature-level", b'{"level":0}'),
         (b"\xff", b"{}"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.topology.wire.expiry import Fate, fate_of, has_expired
+from kafka_redelivery.topology.wire.headers import Fate, fate_of, has_expired
 
 NOW = 1_780_000_000_000
 GROUP = "billing"

@@ -15,6 +15,7 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import (
     EXPIRATION,
     FAILURE_CAUSE,
+    MAX_MARK,
     OURS,
     FailureCause,
     Headers,
@@ -31,7 +32,6 @@ from kafka_redelivery.topology.wire.headers import (
     retry_headers,
     users_own,
 )
-from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK
 
 NOW = 1_780_000_000_000
 LONG_MAX = 2**63 - 1

@@ -3,13 +3,14 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.errors import HeaderError
-from kafka_redelivery.topology.policy.decision import Retry
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import (
+    DELIVERY_MODE,
     EXPIRATION,
     OURS,
     Headers,
@@ -19,6 +20,8 @@ from kafka_redelivery.topology.wire.headers import (
     read_lineage,
     read_partial_lineage,
     read_redelivery,
+    read_waiting,
+    ready_headers,
     retry_headers,
 )
 
@@ -162,6 +165,56 @@ def test_a_name_given_twice_is_read_alike_by_all(place: int) -> None:
     copy = retry_headers(Lineage("orders", 3, 42, timestamp_ms=7, deliveries=1), "billing", [("a", b"1")], Retry(1, 8))
     copy.insert(place, ("_AMQ_SCHED_DELIVERY", b"9"))
     assert read_redelivery(copy) == (read_lineage(copy), read_due(copy), [("a", b"1")])
+
+
+class TestInOrder:
+    """Most headers are in the order in which they were written, and are read by position: with the same result."""
+
+    FAILURE = Failure(FailureKind.RAISED, "ValueError", "no")
+    RETRY = tuple(
+        retry_headers(Lineage("orders", 3, 42, timestamp_ms=7, deliveries=1), "billing", [], Retry(1, 2), FAILURE)
+    )
+    USERS = st.lists(
+        st.tuples(st.sampled_from(["traceparent", *sorted(OURS | {EXPIRATION, DELIVERY_MODE})]), st.binary(max_size=9)),
+        max_size=3,
+    )
+    VALUES = (
+        st.none() | st.sampled_from([b"", b"7", b"-1", b" 7", b"7_0", b"9" * 19, b"9" * 20, b"9" * 5000]) | st.binary()
+    )
+
+    def test_they_are_read(self) -> None:
+        """The order is that of the records that we write."""
+        for user in ([], [("traceparent", b"00-ab")]):
+            retry = [*user, *self.RETRY]
+            assert read_waiting(retry) == (2, ("orders", 3))
+            assert read_redelivery(ready_headers(retry, in_order=True)) == (read_lineage(retry), 2, user)
+
+    @settings(max_examples=400)
+    @given(USERS, st.integers(0, 7), VALUES)
+    def test_no_value_makes_a_difference(self, user: Headers, index: int, value: bytes | None) -> None:
+        """A damaged value, and one of our names among the user's, are read, or named, as in any other order."""
+        retry = [*user, *self.RETRY]
+        retry[len(user) + index] = (retry[len(user) + index][0], value)
+        waiting, other = read_waiting(retry), ("other", b"")
+        if waiting is not None:
+            assert waiting == (read_due(retry), read_lineage(retry)[:2])
+            assert ready_headers(retry, in_order=True) == ready_headers(retry)
+        ready = ready_headers(retry)
+        try:
+            lineage, due_ms, users = read_redelivery([*ready, other])
+        except HeaderError as error:
+            with pytest.raises(HeaderError, match=error.header):
+                read_redelivery(ready)
+        else:
+            assert read_redelivery(ready) == (lineage, due_ms, [each for each in users if each is not other])
+
+    @pytest.mark.parametrize("name", ["_AMQ_ORIG_MESSAGE_ID", "JMSTimestamp", "JMSXDeliveryCount"])
+    def test_a_damaged_origin_is_left_to_the_others(self, name: str) -> None:
+        """They name what is wrong with it."""
+        damaged = [(each, b"x" if each == name else value) for each, value in self.RETRY]
+        assert read_waiting(damaged) is None
+        with pytest.raises(HeaderError, match=name):
+            read_redelivery(ready_headers(damaged))
 
 
 class TestDamaged:

@@ -16,6 +16,8 @@ from kafka_redelivery.topology.wire.pauses import (
     PauseScope,
     PauseTarget,
     ProcessName,
+    Reported,
+    fault_record,
     pause_record,
     process_record,
     tombstones,
@@ -106,3 +108,11 @@ def test_a_damaged_pause_is_an_error_that_names_its_key(value: bytes) -> None:
         assert damaged.with_record(*pause_record(TIER, None, NOW), 2).pauses.keys() == {ORDERS, TIER}
         repaired = damaged.with_record(*tombstones([ORDERS])[0], 2)
         assert repaired.readable() == Pauses(end=3)
+
+
+@pytest.mark.parametrize("value", [b"?", b"[]", b'{"text": "halted", "firstSeenMs": 1}'])
+def test_a_damaged_report_keeps_no_process_from_starting(value: bytes) -> None:
+    """It pauses nothing, so it counts as withdrawn."""
+    known = state_of([fault_record(W1, Reported("halted", NOW, NOW + 1)), pause_record(ORDERS, None, NOW)])
+    damaged = known.with_record(b"fault/worker/w1", value, 2).readable()
+    assert (damaged.faults, damaged.pauses) == ({}, known.pauses)

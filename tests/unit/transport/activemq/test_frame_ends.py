@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
+from kafka_redelivery.transport.activemq.queue_reader import FrameEnds
 
 TOKEN = "0123abc"  # noqa: S105 - no secret
 CONNECTED = b"CONNECTED\nserver:ActiveMQ/5.18.6\n\n\0\n"

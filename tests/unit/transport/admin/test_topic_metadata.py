@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_redelivery.transport.admin import topic_metadata
+from kafka_redelivery.transport.admin import topics
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.errors import BrokerUnavailableError
 
@@ -22,7 +22,7 @@ class Cluster:
         self.answers = answers
         self.asked = 0
         self.now_s = 100.0
-        monkeypatch.setattr(topic_metadata, "describe_topics", self._describe)
+        monkeypatch.setattr(topics, "describe_topics", self._describe)
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
 
     def _describe(self, _: AdminCalls, topics: Iterable[str], *, operations: bool) -> dict[str, int]:
@@ -30,7 +30,7 @@ class Cluster:
         self.asked += 1
         self.now_s += 10
         if not self.answers:
-            raise BrokerUnavailableError("localhost:1")
+            raise BrokerUnavailableError("no answer")
         return dict.fromkeys(topics, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from kafka_redelivery.transport.broker.jars import (
     KAFKA_VERSION,
-    JarMismatchError,
-    JarUnavailableError,
     kafka_jars,
+    kafka_lock,
     locked_jars,
 )
+from kafka_redelivery.transport.errors import TransportError
 
 _CONTENT = b"what was pinned"
 _DIGEST = hashlib.sha256(_CONTENT).hexdigest()
@@ -63,18 +63,36 @@ def test_changed_jar_is_refused(tmp_path: Path, lock_file: Path, cached: Path) -
     cached.write_bytes(b"something else")
     found = hashlib.sha256(b"something else").hexdigest()
 
-    with pytest.raises(JarMismatchError) as caught:
+    with pytest.raises(TransportError) as caught:
         kafka_jars(tmp_path, lock_file)
 
-    assert (caught.value.path, caught.value.found) == (cached, found)
     assert all(part in str(caught.value) for part in (str(cached), found, _DIGEST, "delete it"))
 
 
 @pytest.mark.usefixtures("no_network")
 def test_error_names_the_jar_that_cannot_be_fetched(tmp_path: Path, lock_file: Path) -> None:
     """Without network and cache the error names jar and directory, and no partial file is left."""
-    with pytest.raises(JarUnavailableError, match=r"org.example:thing:1.0 is not in") as caught:
+    with pytest.raises(TransportError, match=rf"org.example:thing:1.0 is not in {tmp_path}/jars and"):
         kafka_jars(tmp_path, lock_file)
 
-    assert caught.value.cache == tmp_path / "jars"
+    assert list((tmp_path / "jars").iterdir()) == []
+
+
+@pytest.mark.usefixtures("no_network")
+def test_another_version_is_pinned_in_the_cache(tmp_path: Path) -> None:
+    """The file that its first use has written is used without a request; the default's comes with the package."""
+    pinned = tmp_path / "jars" / "kafka-4.3.1.txt"
+    pinned.parent.mkdir()
+    pinned.touch()
+
+    assert kafka_lock("4.3.1", tmp_path) == pinned
+    assert locked_jars(kafka_lock(KAFKA_VERSION, tmp_path)) == locked_jars()
+
+
+@pytest.mark.usefixtures("no_network")
+def test_error_names_the_version_that_cannot_be_fetched(tmp_path: Path) -> None:
+    """Without network and cache the error names version and directory, and no partial file is left."""
+    with pytest.raises(TransportError, match=r"Apache Kafka 4.3.1 is not in"):
+        kafka_lock("4.3.1", tmp_path)
+
     assert list((tmp_path / "jars").iterdir()) == []

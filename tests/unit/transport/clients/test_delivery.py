@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_redelivery.transport.clients.delivery import Failures, confirmed, raise_if_refused, trial_timeout_s
+from kafka_redelivery.transport.clients.delivery import Failures, confirmed, refusal_of, trial_timeout_s
 from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
@@ -15,11 +15,8 @@ RECORDS = [ProducerRecord(topic, number, None, b"", []) for topic in ("a", "b") 
 
 def refused(failures: Failures) -> dict[int, RefusalCause]:
     """Return the refused records and the cause of each."""
-    try:
-        raise_if_refused(failures)
-    except WriteRefusedError as error:
-        return {each.index: each.cause for each in error.refused}
-    return {}
+    error = refusal_of(failures)
+    return {} if error is None else {each.index: each.cause for each in error.refused}
 
 
 @pytest.mark.parametrize("code", [UNKNOWN_TOPIC, MISSING, UNKNOWN_PARTITION, OFFLINE])
@@ -64,12 +61,11 @@ def test_a_refused_timestamp_is_the_fault_of_the_clock() -> None:
 def test_the_error_says_whether_the_other_records_are_written(*, transactional: bool, others_failed: bool) -> None:
     """They are, if none of them failed and no transaction is aborted with them."""
     failures = [(2, KafkaError(KafkaError._MSG_TIMED_OUT))] if others_failed else []
-    with pytest.raises(WriteRefusedError) as error:
-        raise_if_refused(
-            confirmed(failures, RECORDS, dict.fromkeys((0, 1), KafkaError(FORBIDDEN)), {}), transactional=transactional
-        )
-    assert error.value.outside
-    assert error.value.others_written is not (transactional or others_failed)
+    failures = confirmed(failures, RECORDS, dict.fromkeys((0, 1), KafkaError(FORBIDDEN)), {})
+    error = refusal_of(failures, transactional=transactional)
+    assert error is not None
+    assert error.outside
+    assert error.others_written is not (transactional or others_failed)
 
 
 def test_an_error_that_does_not_say_so_means_that_nothing_is_written() -> None:

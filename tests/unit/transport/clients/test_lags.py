@@ -6,13 +6,16 @@ import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.scheduler.scheduler import backlog
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.client_config import Config, consumer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.doubles import no_stops
 from tests.unit.consumers.records import route
 
 KAFKA: Config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -50,7 +53,7 @@ def test_a_worker_looks_at_each_paused_partition_once_a_report(count: int) -> No
     """The lag of each is right, too."""
     partitions = [Partition("orders", number) for number in range(count)]
     reader = PausedReader(partitions)
-    owned = Assignment([route()], reader, FirstOffsets(reader))
+    owned = Assignment([route()], reader, FirstOffsets(reader), no_stops(), {"orders": Lanes(Ordering.PARTITION, 1)})
     owned.open(partitions)
     assert owned.state(0, 0).lag == {"orders": sum(10 + number for number in range(count))}
     assert reader.ends.looked_at == count

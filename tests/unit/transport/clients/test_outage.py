@@ -1,7 +1,7 @@
 import pytest
 
 from kafka_redelivery.transport.clients import outage
-from kafka_redelivery.transport.clients.outage import LONGEST_PAUSE_S, RETRY_TIMEOUT_S, Outage
+from kafka_redelivery.transport.clients.outage import BACKOFF, RETRY_TIMEOUT_S, Outage
 from tests.unit.consumers.doubles import Clock
 
 
@@ -58,7 +58,7 @@ def test_pauses_grow_to_a_limit_and_begin_again(pauses: Pauses) -> None:
     waits.wait("gone again")
     assert pauses.seconds[0] == pauses.seconds[-1] < pauses.seconds[1]
     assert sorted(pauses.seconds[:-1]) == pauses.seconds[:-1]
-    assert max(pauses.seconds) == LONGEST_PAUSE_S
+    assert max(pauses.seconds) == BACKOFF.longest_s
 
 
 @pytest.mark.usefixtures("pauses")

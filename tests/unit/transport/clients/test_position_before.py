@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_redelivery.transport.clients.refused_position import judge_position, position_before
+from kafka_redelivery.transport.clients.reader import judge_position, position_before
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Partition
 

@@ -20,7 +20,7 @@ from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.dead_letters.differences import line_diff
 from kafka_redelivery.dead_letters.editing import LetterEditing
 from kafka_redelivery.dead_letters.jobs import OpenJob
-from kafka_redelivery.dead_letters.letter_places import refuse_created_again
+from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds

@@ -1,4 +1,4 @@
-"""The group: what moves, what waits for its time, its topics and what is wrong with them, and pauses."""
+"""The group: what moves, what waits for its time, its topics and what is wrong with them, pauses and outages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, text_of
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.operations import pausing
+from kafka_redelivery.consumers.operations import outages, pausing
 from kafka_redelivery.consumers.operations.flow import Flow
 from kafka_redelivery.consumers.process.pause_watch import pause_text
-from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.topology.cluster.changes import changes
-from kafka_redelivery.topology.cluster.rows import topic_rows
+from kafka_redelivery.dead_letters.audit import note_outage, write_note
+from kafka_redelivery.topology.cluster.changes import changes, topic_rows
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
-from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 
 _BARS: Final = 60
 _WIDTHS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
@@ -61,8 +60,18 @@ def _chart(flow: Flow) -> tuple[str | None, int]:
     return json.dumps({"at": at, "series": ["records due"], "values": [numbers]}), width_s
 
 
-def show_topology(console: Console, request: Request, problem: str = "", field: str = "") -> Response:
-    """Show topics, faults and pauses."""
+def show_topology(
+    console: Console, request: Request, problem: str = "", field: str = "", *, form: str = "pause"
+) -> Response:
+    """Show topics, faults, pauses and outages.
+
+    Args:
+        console: the console.
+        request: what is asked for.
+        problem: what is wrong with a form that was sent.
+        field: the field that it is about.
+        form: the form: ``pause`` or ``outage``.
+    """
     console.look_at_topology()
     look, flow = console.topology.value, console.flow.value
     rows = [] if look is None else topic_rows(look.plan, look.cluster, changes(look.plan, look.cluster))
@@ -78,8 +87,10 @@ def show_topology(console: Console, request: Request, problem: str = "", field: 
         pause_text=pause_text,
         sources=[each.topic for each in console.settings.sources],
         tiers=[] if flow is None else [each.topic for each in flow.of("tier")],
-        pause_problem=problem,
-        pause_field=field,
+        form_problem=problem,
+        wrong=f"{form}-{field}",
+        form=form,
+        dependencies=list(console.settings.dependencies),
         given={"target": "", "until": ""},
     )
 
@@ -124,6 +135,45 @@ def resume(console: Console, request: Request, form: FormData, user: User) -> Re
         return show_topology(console, request, str(error), "target")
     console.flow.produce_now(_WITHIN_S)
     return go_to("/topology#pauses")
+
+
+@action(Role.OPERATOR)
+def open_outage(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Say that a dependency is away."""
+    until, until_ms = text_of(form, "until"), None
+    name = _dependency(console, form)
+    try:
+        if until:
+            until_ms = pausing.end_of_pause(until, wall_clock_ms())
+        if not text_of(form, "sure"):
+            problem = f"confirm that the records that need {name} are to wait"
+            return show_topology(console, request, problem, "sure", form="outage")
+        note_outage(console.settings, signature(user), name, until_ms, opens=True)
+        outages.open_outage(console.settings, name, signature(user), until_ms, _OBEYED_S)
+    except LIBRARY_ERRORS as error:
+        return show_topology(console, request, str(error), "until", form="outage")
+    console.flow.produce_now(_WITHIN_S)
+    return go_to("/topology#outages")
+
+
+@action(Role.OPERATOR)
+def close_outage(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Say that a dependency is back."""
+    name = _dependency(console, form)
+    try:
+        note_outage(console.settings, signature(user), name, None, opens=False)
+        outages.close_outage(console.settings, name, signature(user), _OBEYED_S)
+    except LIBRARY_ERRORS as error:
+        return show_topology(console, request, str(error), "dependency", form="outage")
+    console.flow.produce_now(_WITHIN_S)
+    return go_to("/topology#outages")
+
+
+def _dependency(console: Console, form: FormData) -> str:
+    name = text_of(form, "dependency")
+    if problem := outages.unknown_dependency(console.settings, name):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, problem)
+    return name
 
 
 def _targets(console: Console, text: str) -> list[PauseTarget]:

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.job_book import JobState
-from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
 from kafka_redelivery.cli.console.requests import action, go_to, page_number
-from kafka_redelivery.cli.console.tasks import JobsNotReadError, Task, signature
+from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.jobs import OpenJob
 
@@ -65,7 +65,7 @@ def _job(console: Console, request: Request) -> JobState:
     if current:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no job {name} of group {console.settings.group}")
     problem = console.jobs.problem
-    raise JobsNotReadError(problem.text if problem else "the topics of the jobs are being read")
+    raise NotReadYetError(problem.text if problem else "the topics of the jobs are being read", "jobs")
 
 
 def _known(console: Console, name: str) -> JobState | None:

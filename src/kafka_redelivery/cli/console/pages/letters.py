@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Generator
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from anyio import CancelScope
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
@@ -21,10 +23,9 @@ from kafka_redelivery.cli.console.requests import action, go_to, page_number, re
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.dead_letters.audit import write_note
-from kafka_redelivery.dead_letters.documents import exported_document
 from kafka_redelivery.dead_letters.exporting import exported
+from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.dead_letters.standing import LetterState
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 
 _KINDS: Final = 100
@@ -121,12 +122,41 @@ def export(console: Console, _request: Request, form: FormData, user: User) -> R
     wanted = chosen(form, hide_payloads=False)
     if wanted.faults:
         raise HTTPException(HTTPStatus.BAD_REQUEST, next(iter(wanted.faults.values())))
-    document = json.dumps(wanted.selection.document(), ensure_ascii=False)
-    about = document if document != "{}" else "all letters"
-    write_note(console.settings, signature(user), "export", about)
-    name = f"{console.settings.group}-letters.jsonl".replace('"', "")
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(_lines(console, wanted), media_type="application/jsonl", headers=headers)
+    return _Export(console, wanted, user)
+
+
+class _Export(StreamingResponse):
+    """Letters as a file. Only some are sent at the same time, and no faster than they are read."""
+
+    def __init__(self, console: Console, wanted: Chosen, user: User) -> None:
+        name = f"{console.settings.group}-letters.jsonl".replace('"', "")
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        super().__init__(self._chunks(), media_type="application/jsonl", headers=headers)
+        self._console, self._wanted, self._user = console, wanted, user
+        self._lines, self._first = _lines(console, wanted), b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, and release what it reads with, whatever happens."""
+        call = self._console.in_thread_of_its_own
+        async with self._console.turn(self._console.export_turns):
+            try:
+                await call(self._note)
+                self._first = await call(next, self._lines)  # before the head: an error is still shown as a page
+                await super().__call__(scope, receive, send)
+            finally:
+                with CancelScope(shield=True):
+                    await call(self._lines.close)
+
+    def _note(self) -> None:
+        document = json.dumps(self._wanted.selection.document(), ensure_ascii=False)
+        about = document if document != "{}" else "all letters"
+        write_note(self._console.settings, signature(self._user), "export", about)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        chunk: bytes | None = self._first
+        while chunk is not None:
+            yield chunk
+            chunk = await self._console.in_thread_of_its_own(next, self._lines, None)
 
 
 def _refuse_hidden(console: Console) -> None:
@@ -134,12 +164,12 @@ def _refuse_hidden(console: Console) -> None:
         raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here, so that letters are not exported")
 
 
-def _lines(console: Console, wanted: Chosen) -> Iterator[bytes]:
+def _lines(console: Console, wanted: Chosen) -> Generator[bytes]:
     """Yield the lines, many at a time."""
     held = bytearray()
     with console.tasks.index(wanted.selection) as index:
         for each in exported(console.settings, index, wanted.selection, no_progress):
-            held += json.dumps(exported_document(each)).encode() + b"\n"
+            held += json.dumps(each.exported()).encode() + b"\n"
             if len(held) >= _CHUNK:
                 yield bytes(held)
                 held.clear()

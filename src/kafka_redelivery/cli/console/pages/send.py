@@ -20,11 +20,9 @@ from kafka_redelivery.cli.console.requests import action, go_to, refuse_without,
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import Phase, Task, signature
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.creation import Preview
-from kafka_redelivery.dead_letters.documents import preview_document, removable_letters
-from kafka_redelivery.dead_letters.jobs import Agreed, Purge, discarding
+from kafka_redelivery.dead_letters.creation import Agreed, Preview, discarding
 from kafka_redelivery.dead_letters.letter import Selection
-from kafka_redelivery.dead_letters.purge import Removable, topics_of
+from kafka_redelivery.dead_letters.purge import Purge, Removable, removable_letters, topics_of
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MAX_REDRIVES, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
@@ -113,7 +111,7 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)
     if asked.ends is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
-    shown = {} if preview is None else preview_document(preview)
+    shown = {} if preview is None else preview.document()
     task = console.tasks.send(user, asked.wanted.selection, asked.options, Agreed(shown, asked.ends, asked.topics))
     task.settled.wait(_SETTLED_S)
     console.jobs.look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Final
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kafka_redelivery.cli.console.access import COOKIE, TokenLogin
+from kafka_redelivery.cli.console.access import COOKIE, TokenLogin, peer_of
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.requests import form_of, go_to, refuse_forged, text_of, visitor_of
 
@@ -22,8 +23,6 @@ _FAILED_S: Final = 0.5
 """An attempt with a wrong token takes so long."""
 
 _LOOK_S: Final = 5.0
-_OWN_CONTENT: Final = frozenset({"banner", "flow"})
-"""Events that bring what is shown; the flow is sent every two seconds."""
 
 
 def show(console: Console, request: Request) -> Response:
@@ -35,11 +34,14 @@ def show(console: Console, request: Request) -> Response:
 
 async def log_in(console: Console, request: Request) -> Response:
     """Begin a session."""
-    login = _login(console)
+    login, peer = _login(console), peer_of(request.client.host) if request.client else ""
+    _refuse_guessing(login, peer)
     form = await form_of(request, most_bytes=_FORM_BYTES, most_fields=5)
+    _refuse_guessing(login, peer)  # others may have come meanwhile
     address = _own(text_of(form, "next"))
     session = login.log_in(text_of(form, "token"))
     if session is None:
+        login.wrong_tokens.add(peer)
         await sleep(_FAILED_S)
         return console.page(request, "login.html", HTTPStatus.UNAUTHORIZED, next=address, wrong=True)
     response = go_to(address)
@@ -47,6 +49,13 @@ async def log_in(console: Console, request: Request) -> Response:
     encrypted = "https" in {request.url.scheme, urlsplit(request.headers.get("origin", "")).scheme}
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=encrypted)
     return response
+
+
+def _refuse_guessing(login: TokenLogin, peer: str) -> None:
+    wait_s = login.wrong_tokens.wait_s(peer)
+    if wait_s:
+        problem = f"too many wrong tokens came from {peer}; try again in {math.ceil(wait_s)} s"
+        raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, problem)
 
 
 async def log_out(console: Console, request: Request) -> Response:
@@ -78,10 +87,11 @@ def _own(address: str) -> str:
 
 async def stream(console: Console, request: Request) -> Response:
     """Send events as long as the page is open and its user is known, first those since the page was made."""
-    missed = console.broadcast.missed(request.query_params.get("seen", "")[:1000])
-    first = {event: text for event, text in missed.items() if event not in _OWN_CONTENT}
-    first["banner"] = await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())
-    response = console.broadcast.stream(first)
+
+    async def banner() -> dict[str, str]:
+        return {"banner": await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())}
+
+    response = console.broadcast.stream(request.query_params.get("seen", "")[:1000], banner)
     body = response.body_iterator
 
     async def looking() -> None:

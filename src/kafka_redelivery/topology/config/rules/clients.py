@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.faults import Violation
+from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
+from kafka_redelivery.topology.faults import TopologyFault, Violation, warning
 
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.", "spark.")
 """A client setting with one of these prefixes is for that client only."""
 
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
+
+DEFAULT_TRANSACTION_TIMEOUT_MS = 30_000
+"""Together with the broker's scan every 10 s this is shorter than the default session time-out of 45 s, for which a
+killed process without a stable name keeps its partitions anyway."""
 
 PASSWORD_FILE = "sasl.password.file"  # noqa: S105 - the name of a setting
 """A setting of ours: the file that holds the password."""
@@ -43,8 +47,7 @@ def client_rules(settings: Settings) -> Iterator[Violation]:
     kafka = settings.kafka
     if not any(str(kafka.get(name, "")).strip() for name in _SERVERS):
         yield Violation(("kafka",), "has no bootstrap.servers", "add bootstrap.servers: host:9092")
-    protocol = kafka.get("consumer.group.protocol", kafka.get("group.protocol", "classic"))
-    new_protocol = str(protocol).strip().lower() == "consumer"
+    new_protocol = wants_consumer_protocol(settings)
     if new_protocol and settings.leave_on_stop and settings.instance is not None:
         problem = "is true, but with group.protocol: consumer a process with an instance name cannot leave its group"
         yield Violation(("leaveOnStop",), problem, "remove it, or remove instance")
@@ -81,9 +84,7 @@ def timing_rules(settings: Settings) -> Iterator[Violation]:
             "is shorter than limits.rebalanceTimeout, which is part of a shutdown",
             "raise it to limits.rebalanceTimeout or more",
         )
-    names = ("consumer.max.poll.interval.ms", "max.poll.interval.ms")
-    values = [settings.kafka[name] for name in names if name in settings.kafka]
-    interval_ms = str(values[0] if values else DEFAULT_MAX_POLL_INTERVAL_MS)
+    interval_ms = _of_client(settings, "consumer", "max.poll.interval.ms", DEFAULT_MAX_POLL_INTERVAL_MS)
     if interval_ms.isdigit() and timeout.total_seconds() * 1000 >= int(interval_ms):
         yield Violation(
             ("limits", "rebalanceTimeout"),
@@ -92,6 +93,78 @@ def timing_rules(settings: Settings) -> Iterator[Violation]:
         )
 
 
+def wants_consumer_protocol(settings: Settings) -> bool:
+    """Whether the group uses the consumer protocol (KIP-848), in which the broker assigns partitions."""
+    return _of_client(settings, "consumer", "group.protocol", "classic").lower() == "consumer"
+
+
+def transaction_timeout_ms(settings: Settings) -> int | None:
+    """Return how long a transaction may be open; ``None`` if the setting is no number."""
+    text = _of_client(settings, "producer", "transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
+    return int(text) if text.isdigit() else None
+
+
+def _of_client(settings: Settings, client: str, name: str, default: str | int) -> str:
+    kafka = settings.kafka
+    return str(kafka.get(f"{client}.{name}", kafka.get(name, default))).strip()
+
+
 def bare_name(name: str) -> str:
     """Return a client setting without the prefix of a client."""
     return next((name.removeprefix(prefix) for prefix in CLIENT_PREFIXES if name.startswith(prefix)), name)
+
+
+_LOGIN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms")
+_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
+"""What a mechanism sends as it is."""
+
+
+def exposed(settings: Settings) -> Iterator[TopologyFault]:
+    """Yield the settings of connections that let others read or change what is sent; none if there are none."""
+    kafka = {name: str(value).strip() for name, value in settings.kafka.items()}
+    yield from _logins(kafka)
+    for name, value in kafka.items():
+        if found := _weak(bare_name(name), value.lower()):
+            yield warning(f"kafka.{name}", *found)
+    yield from _registries(settings)
+
+
+def _logins(kafka: Mapping[str, str]) -> Iterator[TopologyFault]:
+    for client in ("", *CLIENT_PREFIXES):
+        if client and not any(f"{client}{name}" in kafka for name in _LOGIN):
+            continue
+        own = {
+            **kafka,
+            **{name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)},
+        }
+        protocol = own.get("security.protocol", "plaintext").upper()
+        mechanism = own.get("sasl.mechanism", own.get("sasl.mechanisms", "GSSAPI")).upper()
+        if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
+            problem, loss = f"is {protocol} with {mechanism}", f"{_SECRETS[mechanism]} crosses the network unencrypted"
+            yield warning(f"kafka.{client}security.protocol", problem, loss, "write SASL_SSL")
+
+
+def _weak(name: str, value: str) -> tuple[str, str, str] | None:
+    """Return problem, loss and fix of a setting that switches a protection off."""
+    if name == "ssl.endpoint.identification.algorithm" and value in {"", "none"}:
+        loss = "each server with a certificate of the same authority is taken for a broker"
+        return "is off", loss, "remove it, and give the brokers certificates with their host names"
+    if name == "enable.ssl.certificate.verification" and value in _OFF:
+        loss = "each server is taken for a broker, and may get the password"
+        return "is off", loss, "remove it, and name the authority with ssl.ca.location"
+    if name == "sasl.oauthbearer.token.endpoint.url" and value.startswith("http:"):
+        return "is http", "the client's secret and the token cross the network unencrypted", "use https"
+    return None
+
+
+def _registries(settings: Settings) -> Iterator[TopologyFault]:
+    topics: list[tuple[str, SourceSection | OutputSection]] = [("source", each) for each in settings.sources]
+    topics += [("output", each) for each in settings.outputs]
+    for kind, section in topics:
+        for part, serde in (("key", section.key), ("value", section.value)):
+            urls = serde.registry.get("url", "").lower()
+            secret = "@" in urls or any("auth" in name for name in serde.registry)
+            if secret and any(url.strip().startswith("http:") for url in urls.split(",")):
+                loss = "the registry's password crosses the network unencrypted"
+                where = f"{part}.registry.url of {kind} {section.topic}"
+                yield warning(where, "is http", loss, "use https")

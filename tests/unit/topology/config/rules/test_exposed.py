@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.topology.config.rules.exposed import exposed
+from kafka_redelivery.topology.config.rules.clients import exposed
 
 
 def _found(kafka: dict[str, Any], registry: dict[str, str] | None = None) -> list[str]:

@@ -1,0 +1,1 @@
+"""A worker that uses the models of a Django project."""

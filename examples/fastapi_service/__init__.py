@@ -1,0 +1,1 @@
+"""A FastAPI service with four handlers in its process."""

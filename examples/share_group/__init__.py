@@ -1,0 +1,1 @@
+"""A share group whose dead letters `redelivery dlq` sends again."""

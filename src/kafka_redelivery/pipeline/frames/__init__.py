@@ -1,1 +1,0 @@
-"""Kafka topics as Spark DataFrames: records, headers, the group's progress and the journal."""

@@ -1,0 +1,132 @@
+"""Reads a broker's configuration file, an ``activemq.xml`` or a ``broker.xml``, and writes it as our YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from kafka_redelivery.topology.classic.destination import COMPOSITE, with_kind, without_kind
+from kafka_redelivery.topology.config.document import MAX_VALUES
+from kafka_redelivery.topology.config.loading import load_policies
+from kafka_redelivery.topology.faults import ConfigurationError
+from kafka_redelivery.topology.migration import activemq_xml, broker_xml
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.xml_tree import read_xml
+from kafka_redelivery.topology.topics.naming import kafka_topic
+
+
+def read_broker_configuration(content: bytes, name: str, values: PlaceholderValues) -> Imported:
+    """Read an ``activemq.xml`` or a ``broker.xml``; the root element tells which it is.
+
+    Args:
+        content: the content of the file.
+        name: the name of the file, for messages.
+        values: the values of placeholders.
+
+    Raises:
+        MigrationError: the file is neither of the two, cannot be parsed safely, or the broker itself refuses it.
+    """
+    root = read_xml(content, name)
+    if root.name == broker_xml.ROOT:
+        if b"$" in content:
+            # Artemis replaces placeholders in the text, before it parses the XML.
+            root = read_xml(broker_xml.replaced(content, name, values), name)
+        return broker_xml.read_broker_xml(root, name, values)
+    if root.name in activemq_xml.ROOTS:
+        return activemq_xml.read_activemq_xml(root, name, values)
+    problem = f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>"
+    raise MigrationError(name, problem, root.line)
+
+
+_HEAD = """\
+# Imported from {source}.
+# Set {blanks}, and list the topics you consume under sources; then run
+#   redelivery config check, redelivery explain DESTINATION..., redelivery topology plan
+"""
+_CALLABLE = "handlers:handle"
+"""A stand-in for the user's function."""
+
+_WILD = frozenset("*>#?")
+
+
+def to_yaml(imported: Imported) -> str:
+    """Return the configuration as YAML, after loading it as a check.
+
+    The sources are left empty, with a note, if the configuration has faults because of them.
+
+    Raises:
+        MigrationError: our configuration refuses settings that the broker accepts.
+    """
+    size = _size(imported.section)
+    if size > MAX_VALUES:
+        raise MigrationError(imported.name, f"has {size} settings, more than the {MAX_VALUES} that our file may have")
+    sources = _sources(imported)
+    if size + _size(sources) > MAX_VALUES:
+        imported.note(None, f"the sources are left empty: {len(sources)} are too many for one file")
+        sources = []
+    faults = _faults(_text(imported, sources))
+    if faults and sources:
+        names = ", ".join(each["topic"] for each in sources)
+        imported.note(None, f"the sources are left empty: {names} would cause a fault: {faults[0]}")
+        sources = []
+        faults = _faults(_text(imported, sources))
+    if faults:
+        raise MigrationError(imported.name, "; ".join(faults))
+    return _text(imported, sources)
+
+
+def _size(value: Any) -> int:  # noqa: ANN401 - plain data
+    """Return the number of values in plain data."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + sum(map(_size, value)) if isinstance(value, list) else 1
+
+
+def _sources(imported: Imported) -> list[dict[str, str]]:
+    """Return the destinations that the source lists, without patterns, as sources."""
+    found: dict[str, dict[str, str]] = {}
+    for destination in imported.destinations:
+        name = without_kind(destination)
+        if _WILD & set(name) or COMPOSITE in name:
+            continue
+        topic = kafka_topic(name)
+        plain = topic == name and with_kind(topic) == with_kind(destination)
+        given = {"topic": topic} if plain else {"topic": topic, "destination": destination}
+        if topic in found:
+            imported.note(None, f"{destination} is not among the sources: {topic} is a source already")
+        found.setdefault(topic, given)
+    return list(found.values())
+
+
+def _text(imported: Imported, sources: list[dict[str, str]]) -> str:
+    document: dict[str, Any] = {
+        "group": "migrated",
+        "kafka": {"bootstrap.servers": "localhost:9092"},
+        "sources": sources,
+        **imported.top_level,
+    }
+    if imported.handler:
+        document["handler"] = {"callable": _CALLABLE, **imported.handler}
+    document[imported.dialect] = imported.section
+    body = yaml.safe_dump(_escaped(document), sort_keys=False, allow_unicode=True, width=110)
+    blanks = "group, kafka and handler.callable" if imported.handler else "group and kafka"
+    return _HEAD.format(source=" ".join(imported.name.split())[:200], blanks=blanks) + body
+
+
+def _escaped(value: Any) -> Any:  # noqa: ANN401 - a YAML document
+    """Escape ``${``, which starts a placeholder in our file."""
+    if isinstance(value, dict):
+        return {key: _escaped(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_escaped(each) for each in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value
+
+
+def _faults(text: str) -> list[str]:
+    try:
+        load_policies(text)
+    except ConfigurationError as error:
+        return [f"{fault.location}: {fault.problem}" for fault in error.faults]
+    return []

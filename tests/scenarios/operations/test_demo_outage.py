@@ -1,0 +1,26 @@
+"""The demo with a service that goes away in mid-run: the same figures as without, and no attempt is spent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.demo_runs import DemoRun, counted
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_book_of_flights_goes_away_and_comes_back(tmp_path: Path) -> None:
+    """A worker is killed and one is added meanwhile. Few calls are made of what is away."""
+    with DemoRun(tmp_path, "--days", "3", "--outage", "8") as demo:
+        assert demo.end() == 0, demo.stderr
+        found = demo.document()
+        expected = counted(3)
+        assert {name: found[name] for name in expected} == expected
+        assert found["conservation"] == "ok"
+        assert found["restarts"] == {"worker": 1, "scheduler": 0, "worker-2": 0}
+        cost = found["outage"]
+        assert (cost["dead"], cost["attempts"]) == (0, 0)
+        assert 1 <= cost["calls"] <= cost["most_calls"]
+        assert "✗" not in demo.stdout
+        assert "full speed" in demo.stdout

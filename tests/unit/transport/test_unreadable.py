@@ -1,0 +1,65 @@
+"""A partition that cannot be fetched is fetched again after growing pauses, and others are not affected."""
+
+import pytest
+
+from kafka_redelivery.transport.errors import PartitionUnfetchableError, Unfetchable
+from kafka_redelivery.transport.protocols import Partition
+from kafka_redelivery.transport.unreadable import UnfetchablePartitions
+from tests.unit.consumers.doubles import Clock
+
+ORDERS, OTHER = Partition("orders", 0), Partition("orders", 1)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the pauses."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.transport.unreadable.monotonic", clock)
+    return clock
+
+
+def _damaged(partition: Partition, offset: int = 7) -> PartitionUnfetchableError:
+    return PartitionUnfetchableError(*partition, offset, "bad checksum", Unfetchable.DAMAGED)
+
+
+def test_the_pauses_grow(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """From 1 s to 30 s, and the same problem is logged once."""
+    halted = UnfetchablePartitions()
+    for pause_s in (1, 2, 4, 8, 16, 30, 30):
+        halted.add(ORDERS, _damaged(ORDERS))
+        clock.advance(pause_s - 0.5)
+        assert halted.is_halted(ORDERS)
+        assert halted.take_due() == []
+        clock.advance(0.5)
+        assert halted.take_due() == [ORDERS]
+        assert not halted.is_halted(ORDERS)
+        assert list(halted.errors) == [ORDERS]
+    [message] = caplog.messages
+    assert "orders-0 is halted: it cannot be fetched at offset 7 (bad checksum)" in message
+    assert "kafka-delete-records.sh" in message
+
+
+def test_a_fetched_record_ends_the_halt(clock: Clock) -> None:
+    """Only of a partition that is being tried: what was fetched before the error says nothing."""
+    halted = UnfetchablePartitions()
+    halted.add(ORDERS, _damaged(ORDERS))
+    halted.add(OTHER, _damaged(OTHER))
+    halted.fetched({ORDERS, OTHER})
+    assert set(halted.errors) == {ORDERS, OTHER}
+    clock.advance(1)
+    assert halted.take_due() == [ORDERS, OTHER]
+    halted.fetched({ORDERS})
+    assert set(halted.errors) == {OTHER}
+    halted.add(ORDERS, _damaged(ORDERS, 9))
+    clock.advance(1)
+    assert halted.take_due() == [ORDERS]  # its pauses begin anew
+
+
+def test_a_partition_that_is_given_back_is_forgotten(clock: Clock) -> None:
+    """Another member fetches it, and finds the error itself."""
+    halted = UnfetchablePartitions()
+    halted.add(ORDERS, _damaged(ORDERS))
+    halted.drop(ORDERS)
+    clock.advance(60)
+    assert halted.take_due() == []
+    assert halted.errors == {}
