@@ -98,7 +98,9 @@ def test_search(browser: Browser, group: Group, console: Served) -> None:
         page.keyboard.press("/")
         page.keyboard.type("timeout")
         page.keyboard.press("Enter")
-        page.wait_for_url(re.compile("where="))
+        page.wait_for_url(re.compile("/find"))
+        expect(page.locator("#found")).to_contain_text("Not found")
+        page.get_by_role("link", name="1 dead letter has").click()
         expect(page.locator("#list tbody tr")).to_have_count(1)
         page.keyboard.press("/")
         page.keyboard.type("r?")  # letters are letters while one types

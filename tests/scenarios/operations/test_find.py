@@ -29,7 +29,7 @@ def test_a_record_at_each_place(group: Group) -> None:
     gate = group.folder / "gate"
     group.prepare(partitions=1, policyEntry=_POLICY, journal=True, handler={"slots": 2})
     scripts = [["ok"], ["reject"], ["raise"], ["raise", f"wait {gate}"], [f"wait {gate}"], ["ok"]]
-    group.cluster.produce(group.source, [script(n, do, keys=100) for n, do in enumerate(scripts)])
+    group.cluster.produce(group.source, [script(n, do, keys=100, headers=[("n", b"%d" % n)]) for n, do in enumerate(scripts)])
     worker = group.worker()
     group.scheduler()
     until(lambda: len(group.deliveries.began()) == 7, "handlers wait with a source record and a redelivery")
@@ -38,6 +38,8 @@ def test_a_record_at_each_place(group: Group) -> None:
 
     [done] = _found(group, ids[0])
     assert (done["state"], done["cause"]) == ("done", "acked")
+    assert [(each["id"], each["state"]) for each in _found(group, "k0")] == [(ids[0], "done")]
+    assert [each["id"] for each in _found(group, "", "--header", "n=5")] == [ids[5]]
     [dead] = _found(group, ids[1])
     assert (dead["state"], dead["deliveries"]) == ("dead letter", 1)
     assert dead["location"] == f"{group.dead_letters}-0@0"

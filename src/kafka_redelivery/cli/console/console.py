@@ -30,6 +30,7 @@ from kafka_redelivery.cli.console.letters import (
 from kafka_redelivery.cli.console.live import Broadcast, Polled, Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.rendering import Assets, Rendering
+from kafka_redelivery.cli.console.searches import Searches
 from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations.flow import Flow, FlowWatch
@@ -99,6 +100,7 @@ class Console:
         }
         self.rendering = Rendering(self.assets, common)
         self.letters = Letters(self.settings, self.options)
+        self.searches = Searches(self.settings, self.letters.stop)
         self.book = JobBook(self.settings)
         self.index: Polled[IndexState] = Polled(
             "index", self.letters.refresh, _EVERY_S, self._letters_changed, self.letters.rest

@@ -28,7 +28,7 @@ from kafka_redelivery.cli.console.connections import Connection
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
-from kafka_redelivery.cli.console.pages import edit, group, jobs, letter, letters, send, session
+from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, send, session
 from kafka_redelivery.cli.console.requests import Page
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.errors import TransportError
@@ -167,7 +167,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/outages/close", group.close_outage, "POST"),
         page("/failures", letters.show_failures),
         page("/letters", letters.show),
-        page("/search", letters.find),
+        page("/search", find.search),
+        page("/find", find.show),
         page("/export", letters.show_export),
         page("/export", letters.export, "POST"),
         page("/letters/{name}", letter.show, turns=console.letter_turns),

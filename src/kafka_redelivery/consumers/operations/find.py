@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
@@ -25,14 +25,22 @@ from kafka_redelivery.consumers.operations.waiting import (
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
 from kafka_redelivery.topology.wire.journal import last_outcome
+from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.protocols import Message, Partition
+
+_ENDED: Final = 100
+"""How many finished records are named."""
+
+_READER: Final = 0
+"""Stands for this process where delivery notes are read; no process writes it into a note."""
 
 
 class State(StrEnum):
@@ -40,6 +48,9 @@ class State(StrEnum):
 
     SOURCE = "source"
     """Not finished in its source: it waits for its first delivery, is in a handler, or waits in place."""
+
+    HANDLER = "handler"
+    """In a handler, or it was when its worker died: known with ``persistDeliveryCountBeforeDelivery`` alone."""
 
     TIER = "tier"
     READY = "ready"
@@ -53,7 +64,7 @@ class State(StrEnum):
     """Finished in its source, and nowhere else. Without a journal it is not known how it ended."""
 
     UNKNOWN = "unknown"
-    """Its offset does not exist, or nothing that was read has its key."""
+    """Its offset does not exist, or nothing that was read has its key or header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,9 @@ class Found:
     cause: str = ""
     """Why the last delivery failed, or what the journal says."""
 
+    written_ms: int | None = None
+    """The timestamp of a finished source record that was read (epoch ms)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -86,53 +100,96 @@ class Search:
     """What was not read: more than the limit, and topics that Kafka does not show."""
 
 
-class _Wanted(NamedTuple):
-    """What is searched for: the id of a source record, or a key."""
+class Wanted(NamedTuple):
+    """What is searched for: the id of a source record, a key, or a header."""
 
     text: str
-    origin: tuple[Partition, int] | None
+    """The id, the key or the value of the header."""
+
+    header: str = ""
+    """The name of the header; empty = a key or an id."""
+
+    origin: tuple[Partition, int] | None = None
+    """What an id names."""
+
+    @classmethod
+    def of(cls, settings: Settings, text: str, header: str = "") -> Wanted:
+        """Read what a person wrote: ``topic-partition@offset`` of a configured source or a key, and ``NAME=VALUE``.
+
+        Raises:
+            OptionError: it is neither or both, or the header has no name.
+        """
+        if header:
+            name, separator, value = header.partition("=")
+            if not separator or not name:
+                raise OptionError("header", f"{header!r} is not NAME=VALUE")
+            if text:
+                raise OptionError("header", "search for a header, or for a key or an id")
+            return cls(value, name)
+        if not text:
+            raise OptionError("header", "name a key, an id or a header")
+        try:
+            topic, number, offset = parse_message_id(text)
+        except ValueError:
+            return cls(text)
+        is_source = topic in {source.topic for source in settings.sources}
+        return cls(text, origin=(Partition(topic, number), offset) if is_source else None)
+
+    def carried_by(self, message: Message) -> bool:
+        """Whether a record has the key or the header."""
+        if not self.header:
+            return message.key() == self.text.encode()
+        return (self.header, self.text.encode()) in headers_or_none(message)
 
     def matches(self, message: Message, lineage: Lineage) -> bool:
+        """Whether a retry record or a dead letter is the one."""
         if self.origin is None:
-            return message.key() == self.text.encode()
+            return self.carried_by(message)
         (topic, number), offset = self.origin
         return (lineage.address, lineage.partition, lineage.offset) == (topic, number, offset)
 
 
-def find(settings: Settings, text: str, limit: int, report: Report) -> Search:
+def find(settings: Settings, wanted: Wanted, limit: int, report: Report, *, dead_letters: bool = True) -> Search:
     """Search for a record; change nothing.
 
     Args:
         settings: the configuration.
-        text: ``topic-partition@offset`` of a record of a configured source, or a key as UTF-8 text.
-        limit: how many records to read at most: of the sources, of tiers and ready topics, of dead letters, and of the
-            journal.
+        wanted: what is searched for.
+        limit: how many records to read at most: of what is not finished in the sources, of what is, of tiers and ready
+            topics, of dead letters, and of the journal.
         report: gets the progress of reading.
+        dead_letters: whether their topics are read; not needed by who has an index of them.
 
     Raises:
         TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
     """
-    return _Finder(settings, _wanted(settings, text), limit, report).search()
+    return _Finder(settings, wanted, limit, report).search(dead_letters=dead_letters)
 
 
 class _Finder:
     """One search."""
 
-    def __init__(self, settings: Settings, wanted: _Wanted, limit: int, report: Report) -> None:
+    def __init__(self, settings: Settings, wanted: Wanted, limit: int, report: Report) -> None:
         self._settings, self._wanted, self._limit, self._report = settings, wanted, limit, report
         self._naming = settings.naming()
         self._counts = ClusterAdmin(settings.kafka).partition_counts()
         self._offsets = PartitionOffsets(settings.kafka)
         self._unread: list[str] = []
+        self._ended: dict[tuple[Partition, int], int] = {}
+        """Source records that match and are finished, with their timestamps."""
 
-    def search(self) -> Search:
+    def search(self, *, dead_letters: bool) -> Search:
         """Look in the order in which a record moves, so that one that moves meanwhile is not missed."""
         origin = self._wanted.origin
         found = [*(self._in_sources() if origin is None else self._in_source(*origin))]
         if origin is None or not found:
-            found += [*self._waiting(), *self._dead_letters()]
-        if origin is not None and not found:
-            found = [*self._finished(*origin)]
+            found += [*self._waiting(), *(self._dead_letters() if dead_letters else ())]
+        if origin is None:
+            self._scan_finished()
+            elsewhere = {each.message_id for each in found}
+            found += self._finished({at: ms for at, ms in self._ended.items() if _name(at) not in elsewhere})
+        elif not found and self._exists(*origin):
+            found = self._finished({origin: None})
         return Search(tuple(found or [Found("", State.UNKNOWN)]), tuple(self._unread))
 
     def _sources(self) -> Positions:
@@ -143,21 +200,34 @@ class _Finder:
         return Positions.of(self._offsets, group, partitions_of(topics, self._counts))
 
     def _in_sources(self) -> Iterator[Found]:
-        """Yield the unfinished source records with the key."""
+        """Yield the unfinished source records that match, and note those that are finished."""
         positions = self._sources()
         self._note_hidden(source.topic for source in self._settings.sources)
-        self._note_limit("unfinished records of the sources", positions.ranges())
-        for message in read_unfinished(self._settings, positions, self._limit, self._report):
-            if message.key() == self._wanted.text.encode():
-                partition = Partition(message.topic(), message.partition())
-                yield _unfinished(positions, partition, message.offset())
+        ranges = positions.ranges()
+        self._note_limit("unfinished records of the sources", ranges)
+        progress = {each: positions.progress(each, _READER) for each in ranges}
+        for message in read(self._settings, ranges, self._limit, self._report):
+            if self._wanted.carried_by(message):
+                partition, offset = _place(message)
+                if progress[partition].track(offset):
+                    yield _unfinished(progress[partition], partition, offset)
+                else:
+                    self._ended[partition, offset] = message.timestamp()[1]
         hidden = positions.hidden()
         self._note_limit("records of the sources in and behind open transactions", hidden)
         since_ms = open_since_ms(self._settings, hidden)
         for message in read(self._settings, hidden, self._limit, self._report, uncommitted=True):
-            if message.key() == self._wanted.text.encode():
-                partition = Partition(message.topic(), message.partition())
-                yield _hidden(partition, message.offset(), since_ms)
+            if self._wanted.carried_by(message):
+                yield _hidden(*_place(message), since_ms)
+
+    def _scan_finished(self) -> None:
+        """Note the finished source records that match. No topic has their keys but the source itself."""
+        positions = self._sources()
+        behind = {each: (start, positions.unfinished(each)[0]) for each, start in positions.starts.items()}
+        ranges = {each: bounds for each, bounds in behind.items() if bounds[0] < bounds[1]}
+        for message in read(self._settings, self._newest("finished records", ranges), self._limit, self._report):
+            if self._wanted.carried_by(message):
+                self._ended[_place(message)] = message.timestamp()[1]
 
     def _waiting(self) -> Iterator[Found]:
         """Yield where the record waits for a redelivery."""
@@ -168,14 +238,15 @@ class _Finder:
             positions = self._positions(reader, topics)
             self._note_hidden(configured_tiers(self._settings) if state is State.TIER else topics)
             self._note_limit(f"waiting records ({state})", positions.ranges())
+            suspects = {each: positions.progress(each, _READER).suspect_end for each in positions.ranges()}
             for message in read_unfinished(self._settings, positions, self._limit, self._report):
                 lineage = _lineage(message)
                 if self._wanted.matches(message, lineage):
-                    at = _location(message)
+                    partition, offset = _place(message)
                     yield Found(
                         lineage.message_id,
-                        state,
-                        at,
+                        State.HANDLER if offset < suspects[partition] else state,
+                        _location(message),
                         lineage.deliveries,
                         due_ms(message),
                         self._cause(message),
@@ -211,44 +282,47 @@ class _Finder:
         """Yield the source record if it is not finished."""
         positions = self._sources()
         if partition in positions.ends and positions.starts[partition] <= offset < positions.ends[partition]:
-            progress = positions.progress(partition)
+            progress = positions.progress(partition, _READER)
             if offset >= progress.next_offset and progress.track(offset):
-                yield _unfinished(positions, partition, offset)
+                yield _unfinished(progress, partition, offset)
         first, end = positions.hidden().get(partition, (0, 0))
         if first <= offset < end:
             yield _hidden(partition, offset, open_since_ms(self._settings, {partition: (first, end)}))
 
-    def _finished(self, partition: Partition, offset: int) -> Iterator[Found]:
-        """Yield what is known of a source record that is nowhere else."""
-        positions = self._sources()
-        if partition not in positions.ends or offset >= positions.ends[partition]:
-            return
-        name = f"{partition}@{offset}"
-        match self._journalled(partition, offset):
-            case None:
-                yield Found(name, State.FINISHED)
-            case "retried":
-                yield Found(name, State.FINISHED, name, cause="retried; it is on its way, so search again")
-            case "dead_lettered":
-                yield Found(name, State.FINISHED, name, cause="dead_lettered; its dead letter is gone")
-            case outcome:
-                yield Found(name, State.DONE, name, cause=outcome)
+    def _exists(self, partition: Partition, offset: int) -> bool:
+        """Whether a source has had this offset."""
+        return offset < self._sources().ends.get(partition, 0)
 
-    def _journalled(self, partition: Partition, offset: int) -> str | None:
-        """Return the last outcome of a source record in the journal."""
+    def _finished(self, ended: Mapping[tuple[Partition, int], int | None]) -> list[Found]:
+        """Return what is known of source records that are nowhere else, the newest of them."""
+        named = sorted(ended.items(), key=lambda each: (each[1] or 0, each[0]))[-_ENDED:]
+        if len(named) < len(ended):
+            self._unread.append(f"finished records: only the newest {_ENDED} of {len(ended):,} are named")
+        outcomes = self._journalled([at for at, _ in named])
+        return [_outcome(_name(at), outcomes.get(at), written_ms) for at, written_ms in named]
+
+    def _journalled(self, places: Collection[tuple[Partition, int]]) -> dict[tuple[Partition, int], str | None]:
+        """Return the last outcome of source records in the journal."""
         topic = self._naming.journal_topic()
-        if not self._settings.journal:
-            return None
+        if not self._settings.journal or not places:
+            return {}
         self._note_hidden([topic])
         if topic not in self._counts:
-            return None
+            return {}
         positions = self._positions(None, [topic])
-        number = partition.number % self._counts[topic]
-        mine = {each: (positions.starts[each], end) for each, end in positions.ends.items() if each.number == number}
-        key = f"{partition.topic}-{partition.number}".encode()
-        entries = read(self._settings, self._newest("the journal", mine), self._limit, self._report)
-        mark = topic_marks(self._offsets.calls, [partition.topic]).get(partition.topic, "")
-        return last_outcome((each.value() for each in entries if each.key() == key), offset, mark)
+        numbers = {partition.number % self._counts[topic] for partition, _ in places}
+        mine = {each: (positions.starts[each], end) for each, end in positions.ends.items() if each.number in numbers}
+        entries: dict[bytes, list[bytes | None]] = {str(partition).encode(): [] for partition, _ in places}
+        for message in read(self._settings, self._newest("the journal", mine), self._limit, self._report):
+            if (key := message.key() or b"") in entries:
+                entries[key].append(message.value())
+        marks = topic_marks(self._offsets.calls, {partition.topic for partition, _ in places})
+        return {
+            (partition, offset): last_outcome(
+                entries[str(partition).encode()], offset, marks.get(partition.topic, "")
+            )
+            for partition, offset in places
+        }
 
     def _newest(self, what: str, ranges: Ranges) -> dict[Partition, tuple[int, int]]:
         """Return the newest records of ranges that have more than the limit together, otherwise all."""
@@ -265,22 +339,26 @@ class _Finder:
             self._unread.append(f"{what}: only {self._limit:,} of about {number:,} were read; raise --limit")
 
 
-def _wanted(settings: Settings, text: str) -> _Wanted:
-    try:
-        topic, number, offset = parse_message_id(text)
-    except ValueError:
-        return _Wanted(text, None)
-    if topic not in {source.topic for source in settings.sources}:
-        return _Wanted(text, None)
-    return _Wanted(text, (Partition(topic, number), offset))
-
-
-def _unfinished(positions: Positions, partition: Partition, offset: int) -> Found:
-    name = f"{partition}@{offset}"
-    in_place = positions.progress(partition).waiting.get(offset)
+def _unfinished(progress: Progress, partition: Partition, offset: int) -> Found:
+    name, in_place = f"{partition}@{offset}", progress.waiting.get(offset)
+    if offset < progress.suspect_end:
+        return Found(name, State.HANDLER, name, None if in_place is None else in_place.deliveries)
     if in_place is None:
         return Found(name, State.SOURCE, name)
     return Found(name, State.SOURCE, name, in_place.deliveries, in_place.due_ms, "waits in place")
+
+
+def _outcome(name: str, outcome: str | None, written_ms: int | None) -> Found:
+    match outcome:
+        case None:
+            return Found(name, State.FINISHED, written_ms=written_ms)
+        case "retried":
+            cause = "retried; it is on its way, so search again"
+        case "dead_lettered":
+            cause = "dead_lettered; its dead letter is gone"
+        case _:
+            return Found(name, State.DONE, name, cause=outcome, written_ms=written_ms)
+    return Found(name, State.FINISHED, name, cause=cause, written_ms=written_ms)
 
 
 def _hidden(partition: Partition, offset: int, since_ms: Mapping[Partition, int]) -> Found:
@@ -295,5 +373,13 @@ def _lineage(message: Message) -> Lineage:
     return read_partial_lineage(headers_or_none(message), itself)
 
 
+def _name(place: tuple[Partition, int]) -> str:
+    return f"{place[0]}@{place[1]}"
+
+
+def _place(message: Message) -> tuple[Partition, int]:
+    return Partition(message.topic(), message.partition()), message.offset()
+
+
 def _location(message: Message) -> str:
-    return f"{message.topic()}-{message.partition()}@{message.offset()}"
+    return _name(_place(message))

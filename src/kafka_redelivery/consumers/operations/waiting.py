@@ -80,13 +80,18 @@ class Positions:
         """Return the offsets that are in or behind an open transaction, of each partition that has some."""
         return {each: (end, self.log_ends[each]) for each, end in self.ends.items() if end < self.log_ends.get(each, 0)}
 
-    def progress(self, partition: Partition) -> Progress:
-        """Return which records above the committed offset are finished."""
+    def progress(self, partition: Partition, author: int | None = None) -> Progress:
+        """Return which records above the committed offset are finished.
+
+        Args:
+            partition: the partition.
+            author: as of :meth:`Progress.restore`: with it, also which may be in a handler.
+        """
         committed = self.committed.get(partition)
         if committed is None:
             return Progress(self.starts[partition])
         try:
-            return Progress.restore(committed.offset, committed.metadata)
+            return Progress.restore(committed.offset, committed.metadata, author)
         except ProgressError:
             return Progress(committed.offset)  # what is finished above it is unknown
 

@@ -1,13 +1,11 @@
-"""The letters: by what their failures have in common, page by page, found by a text, and as a file."""
+"""The letters: by what their failures have in common, page by page, and as a file."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Generator
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote, urlencode
 
 from anyio import CancelScope
 from starlette.datastructures import FormData
@@ -19,14 +17,13 @@ from starlette.types import Receive, Scope, Send
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary
-from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
+from kafka_redelivery.cli.console.requests import action, page_number, refuse_without
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.exporting import exported
 from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.dead_letters.reading import no_progress
-from kafka_redelivery.topology.policy.lineage import parse_message_id
 
 _KINDS: Final = 100
 """Groups of letters that are shown."""
@@ -35,8 +32,6 @@ PAGE: Final = 50
 """Letters on a page."""
 
 _CHUNK: Final = 2**18
-_FINGERPRINT: Final = re.compile("[0-9a-f]{16}")
-_JOB: Final = re.compile("[0-9a-f]{10}")
 
 
 def show_failures(console: Console, request: Request) -> Response:
@@ -73,33 +68,6 @@ def show(console: Console, request: Request) -> Response:
         fault=fault,
         states=list(LetterState),
     )
-
-
-def find(console: Console, request: Request) -> Response:
-    """Lead to what a text means."""
-    text = request.query_params.get("q", "").strip()[:1000]
-    if not text:
-        return go_to("/letters")
-    if _FINGERPRINT.fullmatch(text):
-        return go_to(f"/letters?{urlencode({'fingerprint': text})}")
-    if _JOB.fullmatch(text) and console.jobs.value is not None and text in console.jobs.value.jobs:
-        return go_to(f"/jobs/{text}")
-    try:
-        topic, _, _ = parse_message_id(text)
-    except ValueError:
-        pass
-    else:
-        sources = {each.topic for each in console.settings.sources}
-        return go_to(f"/letters?{urlencode({'id': text})}" if topic in sources else f"/letters/{quote(text)}")
-    return go_to(f"/letters?{urlencode({'where': _condition(text, payloads=console.letters.has_values)})}")
-
-
-def _condition(text: str, *, payloads: bool) -> str:
-    """Return a condition for letters that have a text in their failure, or as their key."""
-    exact = text.replace("'", "''")
-    like = re.sub(r"([\\%_])", r"\\\1", text.lower()).replace("'", "''")
-    found = f"lower(message) like '%{like}%' or lower(exception) like '%{like}%' or reason = '{exact}'"
-    return f"{found} or key = '{exact}'" if payloads else found
 
 
 def show_export(console: Console, request: Request) -> Response:

@@ -1,0 +1,97 @@
+"""The page that says where a record is: its progress, what it has found, and what it has not looked at."""
+
+import threading
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.cli.console import searches
+from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.cli.console.pages import find
+from kafka_redelivery.consumers.operations.find import Found, Search, State, Wanted
+from kafka_redelivery.consumers.operations.waiting import Report
+from tests.unit.cli.console.consoles import client, console_of, guarded
+from tests.unit.consumers.records import NOW
+
+_PLACES = (
+    Found("orders-0@7", State.TIER, "billing.retry.5m-0@3", 2, NOW, "ConnectionError: away"),
+    Found("orders-0@1", State.FINISHED),
+)
+
+
+def _answering(monkeypatch: pytest.MonkeyPatch, search: Search) -> list[tuple[Wanted, int]]:
+    asked: list[tuple[Wanted, int]] = []
+
+    def found(_settings: object, wanted: Wanted, limit: int, *_: object, **__: object) -> Search:
+        asked.append((wanted, limit))
+        return search
+
+    monkeypatch.setattr(searches, "find", found)
+    return asked
+
+
+def test_it_says_where_a_record_is_and_what_it_has_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place, the time when it is due, the cause; and a way to look further."""
+    asked = _answering(monkeypatch, Search(_PLACES, ("finished records: only 5 of about 9 were read; raise --limit",)))
+    page = client(guarded(console_of(tmp_path))).get("/find?q=A-4711")
+    assert page.status_code == HTTPStatus.OK
+    for part in ("billing.retry.5m-0@3", "ConnectionError: away", "orders-0@1", "only 5 of about 9 were read", "1,000,000"):
+        assert part in page.text
+    assert "--limit" not in page.text
+    assert "hx-trigger=\"load" not in page.text
+    assert asked == [(Wanted("A-4711"), 200_000)]
+
+
+def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many people ask it at the same time, or again while it is read."""
+    asked = _answering(monkeypatch, Search(_PLACES, ()))
+    browser = client(guarded(console_of(tmp_path)))
+    assert [browser.get("/find?header=a%3Db").status_code for _ in range(2)] == [HTTPStatus.OK] * 2
+    assert asked == [(Wanted("b", "a"), 200_000)]
+
+
+def test_a_search_that_takes_long_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page asks again until it has ended."""
+    goes_on = threading.Event()
+
+    def slow(_settings: object, _wanted: Wanted, _limit: int, report: Report, **_: object) -> Search:
+        report(1000, 4000)
+        goes_on.wait(60)
+        return Search(_PLACES, ())
+
+    monkeypatch.setattr(searches, "find", slow)
+    monkeypatch.setattr(find, "_SOON_S", 0.2)
+    browser = client(guarded(console_of(tmp_path)))
+    try:
+        page = browser.get("/find?q=A-4711")
+        assert "1,000 of 4,000 records" in page.text
+        assert 'hx-trigger="load delay:1s"' in page.text
+    finally:
+        goes_on.set()
+    monkeypatch.setattr(find, "_SOON_S", 60)
+    assert "billing.retry.5m-0@3" in browser.get("/find?q=A-4711").text
+
+
+@pytest.mark.parametrize("query", ["q=A-4711", "header=tenant%3Dacme"])
+def test_hidden_payloads_are_not_found_by_what_they_have(tmp_path: Path, query: str) -> None:
+    """A key or a header could be guessed by asking."""
+    page = client(guarded(console_of(tmp_path, options=ConsoleOptions(hide_payloads=True)))).get(f"/find?{query}")
+    assert page.status_code == HTTPStatus.BAD_REQUEST
+    assert "payloads are hidden here" in page.text
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("A-4711", "/find?q=A-4711"),
+        ("orders-0@7", "/find?q=orders-0%407"),
+        ("DLQ.orders-0@7", "/letters/DLQ.orders-0%407"),
+        ("0123456789abcdef", "/letters?fingerprint=0123456789abcdef"),
+        ("", "/find"),
+    ],
+)
+def test_the_field_at_the_top_leads_to_what_a_text_means(tmp_path: Path, text: str, address: str) -> None:
+    """A letter and a failure have pages; anything else is searched for."""
+    answer = client(guarded(console_of(tmp_path))).get("/search", params={"q": text})
+    assert answer.headers["location"] == address
