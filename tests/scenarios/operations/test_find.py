@@ -29,7 +29,9 @@ def test_a_record_at_each_place(group: Group) -> None:
     gate = group.folder / "gate"
     group.prepare(partitions=1, policyEntry=_POLICY, journal=True, handler={"slots": 2})
     scripts = [["ok"], ["reject"], ["raise"], ["raise", f"wait {gate}"], [f"wait {gate}"], ["ok"]]
-    group.cluster.produce(group.source, [script(n, do, keys=100, headers=[("n", b"%d" % n)]) for n, do in enumerate(scripts)])
+    group.cluster.produce(
+        group.source, [script(n, do, keys=100, headers=[("n", b"%d" % n)]) for n, do in enumerate(scripts)]
+    )
     worker = group.worker()
     group.scheduler()
     until(lambda: len(group.deliveries.began()) == 7, "handlers wait with a source record and a redelivery")

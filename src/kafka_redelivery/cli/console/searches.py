@@ -58,7 +58,7 @@ class Searches:
         threading.Thread(target=self._run, args=(mine, *asked), name="search", daemon=True).start()
         return mine
 
-    def _run(self, mine: Searching, wanted: Wanted, limit: int, dead_letters: bool) -> None:  # noqa: FBT001 - of a key
+    def _run(self, mine: Searching, wanted: Wanted, limit: int, dead_letters: bool) -> None:
         def note(done: int, total: int) -> None:
             mine.done, mine.total = done, total
             if self._stop.is_set():

@@ -318,9 +318,7 @@ class _Finder:
                 entries[key].append(message.value())
         marks = topic_marks(self._offsets.calls, {partition.topic for partition, _ in places})
         return {
-            (partition, offset): last_outcome(
-                entries[str(partition).encode()], offset, marks.get(partition.topic, "")
-            )
+            (partition, offset): last_outcome(entries[str(partition).encode()], offset, marks.get(partition.topic, ""))
             for partition, offset in places
         }
 

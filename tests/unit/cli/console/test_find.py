@@ -36,10 +36,16 @@ def test_it_says_where_a_record_is_and_what_it_has_not_read(tmp_path: Path, monk
     asked = _answering(monkeypatch, Search(_PLACES, ("finished records: only 5 of about 9 were read; raise --limit",)))
     page = client(guarded(console_of(tmp_path))).get("/find?q=A-4711")
     assert page.status_code == HTTPStatus.OK
-    for part in ("billing.retry.5m-0@3", "ConnectionError: away", "orders-0@1", "only 5 of about 9 were read", "1,000,000"):
+    for part in (
+        "billing.retry.5m-0@3",
+        "ConnectionError: away",
+        "orders-0@1",
+        "only 5 of about 9 were read",
+        "1,000,000",
+    ):
         assert part in page.text
     assert "--limit" not in page.text
-    assert "hx-trigger=\"load" not in page.text
+    assert 'hx-trigger="load' not in page.text
     assert asked == [(Wanted("A-4711"), 200_000)]
 
 
@@ -74,11 +80,14 @@ def test_a_search_that_takes_long_shows_how_far_it_is(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("query", ["q=A-4711", "header=tenant%3Dacme"])
-def test_hidden_payloads_are_not_found_by_what_they_have(tmp_path: Path, query: str) -> None:
+def test_hidden_payloads_are_not_found_by_what_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
     """A key or a header could be guessed by asking."""
+    asked = _answering(monkeypatch, Search(_PLACES, ()))
     page = client(guarded(console_of(tmp_path, options=ConsoleOptions(hide_payloads=True)))).get(f"/find?{query}")
-    assert page.status_code == HTTPStatus.BAD_REQUEST
     assert "payloads are hidden here" in page.text
+    assert not asked
 
 
 @pytest.mark.parametrize(

@@ -154,9 +154,7 @@ def test_what_was_not_read_is_named(topics: Topics) -> None:
     assert "finished records: only 10 of about 30 were read; raise --limit" in search.unread
 
 
-@pytest.mark.parametrize(
-    ("text", "header"), [("", ""), ("a", "tenant=acme"), ("", "tenant"), ("", "=acme")]
-)
+@pytest.mark.parametrize(("text", "header"), [("", ""), ("a", "tenant=acme"), ("", "tenant"), ("", "=acme")])
 def test_a_search_names_one_thing(text: str, header: str) -> None:
     """A key or an id, or a header with its name."""
     with pytest.raises(OptionError):

@@ -54,25 +54,27 @@ def show(console: Console, request: Request) -> Response:
     limit = next((each for each in _LIMITS if str(each) == given.get("limit")), _LIMITS[0])
     further = next((each for each in _LIMITS if each > limit), None)
     context: dict[str, Any] = {"q": text, "header": header, "limit": limit, "further": further, "fault": ""}
-    context |= {"searching": None, "listed": None, "letters": None, "places": [], "texts": None, "State": State}
+    context |= {"searching": None, "listed": None, "letters": None, "places": []}
     if not (text or header):
-        return console.page(request, "find.html", **context)
+        return console.page(request, "find.html", **context, texts=None)
     try:
         wanted = Wanted.of(console.settings, text, header)
     except OptionError as error:
-        return console.page(request, "find.html", 400, **context | {"fault": str(error)})
+        return console.page(request, "find.html", 400, **context | {"fault": str(error)}, texts=None)
     if console.options.hide_payloads and wanted.origin is None:
-        fault = "payloads are hidden here, so that records are found by the id of their source record alone"
-        return console.page(request, "find.html", 400, **context | {"fault": fault})
+        fault = "payloads are hidden here, so that a record is found by the id of its source record alone"
+        return console.page(request, "find.html", **context | {"fault": fault}, texts=_texts(console, text))
     letters = _chosen(console, wanted)
     known = _listed(console, letters)
     searching = console.searches.begin(wanted, limit, dead_letters=known is None)
     searching.ended.wait(_SOON_S)
-    known = _listed(console, letters) if known is not None else None  # later than the search: it may have died meanwhile
+    known = (
+        _listed(console, letters) if known is not None else None
+    )  # later than the search: it may have died meanwhile
     context |= {"searching": searching, "listed": known, "letters": letters, "fault": searching.problem}
     if searching.found is not None:
         context["places"] = places(searching.found.found, known)
-    return console.page(request, "find.html", **context | {"texts": _texts(console, text)})
+    return console.page(request, "find.html", **context, texts=_texts(console, text))
 
 
 def places(found: tuple[Found, ...], known: Listed | None) -> list[Found]:
