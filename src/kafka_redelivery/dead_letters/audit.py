@@ -44,12 +44,23 @@ class Entry:
     created_again: str = ""
     """Why the letters of that time are not there any more: their topic was deleted and created again since."""
 
+    note: str = ""
+    """Why, in the words of who did it."""
+
 
 def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
     """Return everything that the topic of the jobs says, the newest first; ``now``: the present ids of topics."""
     now = now or TopicIds()
     found = [
-        Entry(each.at_ms, each.by, each.what, each.about, each.job, created_again=each.topics.difference(now, "then"))
+        Entry(
+            each.at_ms,
+            each.by,
+            each.what,
+            each.about,
+            each.job,
+            created_again=each.topics.difference(now, "then"),
+            note=each.note,
+        )
         for each in log.notes
     ]
     for job in log.jobs.values():
@@ -76,8 +87,9 @@ def write_note(
     about: str = "",
     job: str = "",
     topics: TopicIds | None = None,
+    note: str = "",
 ) -> None:
-    """Write what a person is about to do; ``topics``: of the letters that it is about.
+    """Write what a person is about to do; ``topics``: of the letters that it is about; ``note``: why.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -85,8 +97,8 @@ def write_note(
     """
     topic, _ = job_topics(settings, settings.group)
     name = secrets.token_hex(5)
-    note = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds())
-    key, value = note_record(name, note)
+    done = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds(), note=note)
+    key, value = note_record(name, done)
     records = [ProducerRecord(topic, 0, key, value)]
     try:
         with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:

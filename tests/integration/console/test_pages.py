@@ -9,6 +9,7 @@ from kafka_redelivery.cli.console import searches
 from kafka_redelivery.cli.console.guard import POLICY
 from kafka_redelivery.cli.console.live import Problem
 from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.consumers.operations.find import Search
 from tests.unit.cli.console.consoles import client, console_of, guarded, routes
 
 _ENDLESS = {"/events"}

@@ -46,6 +46,7 @@ def pause(
     source: Sources = None,
     tier: Tiers = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help=UNTIL)] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for those who see the pause.")] = "",
     everything: Everything = False,
     yes: Yes = False,
     wait: Wait = WAIT,
@@ -59,6 +60,7 @@ def pause(
     """
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.consumers.operations import pausing
+    from kafka_redelivery.dead_letters.ledger import author
     from kafka_redelivery.transport.admin.group_members import GroupMembers
 
     wait_s = duration(wait, "--wait").total_seconds()
@@ -69,7 +71,8 @@ def pause(
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
-    _print(pausing.pause(settings, targets, until_ms, wait_s, listing), as_json=as_json)
+    seen = pausing.pause(settings, targets, until_ms, wait_s, listing, by=author(), note=note)
+    _print(seen, as_json=as_json)
 
 
 def resume(

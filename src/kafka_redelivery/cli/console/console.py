@@ -233,7 +233,13 @@ class Console:
 
     def frame(self) -> dict[str, Any]:
         """Return what the banner names."""
-        return {"problem": self.problem, "indexed": self.letters.is_ready, "reading": self.letters.reading}
+        flow = self.flow.value
+        return {
+            "problem": self.problem,
+            "indexed": self.letters.is_ready,
+            "reading": self.letters.reading,
+            "pauses": () if flow is None else flow.status.pausing.pauses,
+        }
 
     def _flow_changed(self) -> None:
         self._banner()

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from kafka_redelivery.cli.console.access import Role
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.process.pause_watch import pause_text
 from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.topology.printable import printable, printable_line, printable_time
 
@@ -111,6 +112,7 @@ class Rendering:
         self._environment.globals |= {
             "sparkline": sparkline,
             "share": share,
+            "pause_text": pause_text,
             "selected": selected,
             "stylesheet": lambda name: _stylesheet(assets[name]),
             "script": lambda name: _script(assets[name]),

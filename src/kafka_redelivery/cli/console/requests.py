@@ -27,6 +27,9 @@ _FIELD_BYTES: Final = 12 * 2**20
 """The largest field of a form: an edited value has at most 8 MiB."""
 
 _BODY_BYTES: Final = 13 * 2**20
+_NOTE: Final = 500
+"""Characters of a note."""
+
 _LAST_PAGE: Final = 100_000_000
 """More pages than any list has."""
 
@@ -125,6 +128,11 @@ def text_of(form: FormData, name: str) -> str:
     """Return a field of a form, empty if it is not there."""
     value = form.get(name)
     return value.strip() if isinstance(value, str) else ""
+
+
+def note_of(form: FormData) -> str:
+    """Return why a user does something, as they wrote it."""
+    return text_of(form, "note")[:_NOTE]
 
 
 def go_to(address: str) -> RedirectResponse:

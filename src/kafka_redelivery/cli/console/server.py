@@ -28,7 +28,7 @@ from kafka_redelivery.cli.console.connections import Connection
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
-from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, send, session
+from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, pauses, send, session
 from kafka_redelivery.cli.console.requests import Page
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.errors import TransportError
@@ -161,8 +161,9 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/waiting", group.show_waiting),
         page("/topology", group.show_topology),
         page("/topology/refresh", group.refresh, "POST"),
-        page("/pauses", group.pause, "POST"),
-        page("/pauses/resume", group.resume, "POST"),
+        page("/pause", pauses.show),
+        page("/pauses", pauses.pause, "POST"),
+        page("/pauses/resume", pauses.resume, "POST"),
         page("/outages", group.open_outage, "POST"),
         page("/outages/close", group.close_outage, "POST"),
         page("/failures", letters.show_failures),

@@ -45,6 +45,8 @@ def pauses_document(seen: AppliedPauses) -> dict[str, Any]:
                 "topic": each.target.topic or None,
                 "sinceMs": each.since_ms,
                 "untilMs": each.until_ms,
+                "by": each.by or None,
+                "note": each.note or None,
             }
             for each in seen.pauses
         ],

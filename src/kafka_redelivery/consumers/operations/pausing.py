@@ -119,6 +119,9 @@ def pause(
     until_ms: int | None,
     wait_s: float,
     listing: GroupMembers | None = None,
+    *,
+    by: str = "",
+    note: str = "",
 ) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
@@ -128,6 +131,8 @@ def pause(
         until_ms: when the pause ends by itself (epoch ms); ``None`` = with :func:`resume`.
         wait_s: how long to wait at most.
         listing: lists the members of the group, which are waited for. Without it a new one does.
+        by: who pauses.
+        note: why.
 
     Raises:
         ConsumersError: there is no control topic.
@@ -136,7 +141,7 @@ def pause(
 
     def records(before: Pauses, now_ms: int) -> list[ControlRecord]:
         ended = [each for each, known in before.pauses.items() if not known.holds(now_ms)]
-        return [*tombstones(ended), *(pause_record(target, until_ms, now_ms) for target in targets)]
+        return [*tombstones(ended), *(pause_record(target, until_ms, now_ms, by, note) for target in targets)]
 
     return write_and_wait(settings, records, wait_s, listing)
 

@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.process.background import background_thread
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError
-from kafka_redelivery.topology.printable import printable_time
+from kafka_redelivery.topology.printable import printable_line, printable_time
 from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.outages import OutageNote, ProbeLease
 from kafka_redelivery.topology.wire.pauses import (
@@ -284,7 +284,7 @@ def watch_pauses(settings: Settings, role: str, instance: str, health: Health) -
 
 
 def pause_text(pause: Pause) -> str:
-    """Return a pause as text, such as ``source orders until 2026-03-01 08:00:00 UTC``."""
-    if pause.until_ms is None:
-        return str(pause.target)
-    return f"{pause.target} until {printable_time(pause.until_ms)}"
+    """Return a pause as text, such as ``source orders until 2026-03-01 08:00:00 UTC, by ann: the bank is away``."""
+    until = "" if pause.until_ms is None else f" until {printable_time(pause.until_ms)}"
+    by, note = f", by {pause.by}" if pause.by else "", f": {pause.note}" if pause.note else ""
+    return printable_line(f"{pause.target}{until}{by}{note}")

@@ -12,7 +12,7 @@ type        fields
 ``letters``  ``slice``, ``offsets``: a part of the offsets of a slice, see :class:`OffsetSet`
 ``edit``    ``part``, ``value`` (base64): a part of the value that the job sends
 ``cancel``  ``atMs``, ``by``
-``note``    ``atMs``, ``by``, ``what``, ``about``, ``job``: what a person has done that no other
+``note``    ``atMs``, ``by``, ``what``, ``about``, ``job``, ``note``: what a person has done that no other
             record says, for the audit trail; its key is no job; ``topics``: as of a job, of the
             letters that it is about
 ==========  ================================================================================
@@ -210,6 +210,9 @@ class Note:
     topics: TopicIds = field(default_factory=TopicIds)
     """Of the letters that it was about."""
 
+    note: str = ""
+    """Why, in the words of who did it."""
+
 
 def job_records(
     spec: JobSpec, letters: Mapping[SliceId, OffsetSet], edited: bytes | None = None
@@ -248,6 +251,8 @@ def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
 def note_record(name: str, note: Note) -> StoredRecord:
     """Return the record of a note; ``name`` is a unique key."""
     more: dict[str, Any] = {} if note.topics == TopicIds() else {"topics": note.topics.document()}
+    if note.note:
+        more["note"] = note.note
     return stored_record(
         f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job, **more
     )
@@ -367,7 +372,7 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
 
 
 def _note(record: Mapping[str, Any]) -> Note:
-    texts = {name: str(record.get(name, "")) for name in ("by", "what", "about", "job")}
+    texts = {name: str(record.get(name, "")) for name in ("by", "what", "about", "job", "note")}
     return Note(at_ms=whole(record["atMs"]), topics=TopicIds.of(record.get("topics")), **texts)
 
 

@@ -6,8 +6,8 @@ A pause stops a group, a source or a tier until it is withdrawn or has ended.
 key                           fields of the value                 written by
 ============================  ==================================  ======================================
 ``pause/group``               ``untilMs``: when the pause ends by  ``redelivery pause``; a tombstone by
-``pause/source/{topic}``      itself (epoch ms), or null           ``redelivery resume``
-``pause/tier/{topic}``
+``pause/source/{topic}``      itself (epoch ms), or null; ``by``   ``redelivery resume``
+``pause/tier/{topic}``        and ``note``: who paused, and why
 ``process/{role}/{name}``     ``applied``: up to which offset of   each process, within two seconds after
                               this topic it obeys pauses           a change; a tombstone when it stops,
                                                                    and by the next ``pause``/``resume``
@@ -69,6 +69,12 @@ class Pause(NamedTuple):
 
     until_ms: int | None
     """When it ends by itself (epoch ms); ``None`` = when it is withdrawn."""
+
+    by: str = ""
+    """Who paused; empty if an earlier version did."""
+
+    note: str = ""
+    """Why, in the words of who paused."""
 
     def holds(self, now_ms: int) -> bool:
         """Whether it has not ended."""
@@ -216,7 +222,8 @@ class Pauses:
         """
         topics: set[str] = set()
         group = False
-        for target, *_ in self.holding(now_ms):
+        for pause in self.holding(now_ms):
+            target = pause.target
             match target.scope:
                 case PauseScope.GROUP:
                     group = True
@@ -256,9 +263,9 @@ class Pauses:
             return replace(self, damaged=_changed(self.damaged, name, str(error)))
 
 
-def pause_record(target: PauseTarget, until_ms: int | None, now_ms: int) -> ControlRecord:
-    """Return the record of a pause."""
-    return control_record(target.key, now_ms, untilMs=until_ms)
+def pause_record(target: PauseTarget, until_ms: int | None, now_ms: int, by: str = "", note: str = "") -> ControlRecord:
+    """Return the record of a pause; ``by`` and ``note``: who pauses, and why."""
+    return control_record(target.key, now_ms, untilMs=until_ms, by=by, note=note)
 
 
 def process_record(name: ProcessName, applied: int, now_ms: int) -> ControlRecord:
@@ -291,7 +298,8 @@ def _pause(target: PauseTarget, value: bytes | None) -> Pause | None:
     fields = fields_of(value)
     until = fields["untilMs"]
     since_ms = whole(fields["firstSeenMs"], most=LATEST_MS)
-    return Pause(target, since_ms, None if until is None else whole(until, most=LATEST_MS))
+    who, why = (str(fields.get(name, "")) for name in ("by", "note"))
+    return Pause(target, since_ms, None if until is None else whole(until, most=LATEST_MS), who, why)
 
 
 def _applied(value: bytes | None) -> Applied | None:

@@ -1,4 +1,4 @@
-"""`redelivery find` finds a record by its key and by a header, also when it is finished, and names what it has not read."""
+"""`redelivery find` finds a record by its key and by a header, also a finished one, and names what it has not read."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -48,6 +48,8 @@ def test_the_newest_record_of_each_target_counts() -> None:
     first = [pause_record(ORDERS, None, NOW), pause_record(TIER, NOW + 5, NOW)]
     assert state_of(first).holding(NOW) == [Pause(ORDERS, NOW, None), Pause(TIER, NOW, NOW + 5)]
     assert state_of(first).end == 2
+    [why] = state_of([pause_record(ORDERS, None, NOW, "ann", "the bank is away")]).holding(NOW)
+    assert (why.by, why.note) == ("ann", "the bank is away")
     again = [*first, pause_record(ORDERS, NOW + 9, NOW + 1), *tombstones([TIER])]
     assert state_of(again).holding(NOW) == [Pause(ORDERS, NOW + 1, NOW + 9)]
     assert state_of(again).end == 4

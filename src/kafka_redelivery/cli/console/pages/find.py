@@ -68,9 +68,8 @@ def show(console: Console, request: Request) -> Response:
     known = _listed(console, letters)
     searching = console.searches.begin(wanted, limit, dead_letters=known is None)
     searching.ended.wait(_SOON_S)
-    known = (
-        _listed(console, letters) if known is not None else None
-    )  # later than the search: it may have died meanwhile
+    if known is not None:
+        known = _listed(console, letters)  # asked after the search, because the record may have died meanwhile
     context |= {"searching": searching, "listed": known, "letters": letters, "fault": searching.problem}
     if searching.found is not None:
         context["places"] = places(searching.found.found, known)

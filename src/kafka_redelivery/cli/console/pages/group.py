@@ -1,4 +1,4 @@
-"""The group: what moves, what waits for its time, its topics and what is wrong with them, pauses and outages."""
+"""The group: what moves, what waits for its time, its topics and what is wrong with them, and outages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,8 @@ from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import outages, pausing
 from kafka_redelivery.consumers.operations.flow import Flow
-from kafka_redelivery.consumers.process.pause_watch import pause_text
-from kafka_redelivery.dead_letters.audit import note_outage, write_note
+from kafka_redelivery.dead_letters.audit import note_outage
 from kafka_redelivery.topology.cluster.changes import changes, topic_rows
-from kafka_redelivery.topology.errors import OptionError
-from kafka_redelivery.topology.printable import printable_time
-from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
-from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 
 _BARS: Final = 60
 _WIDTHS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
@@ -60,17 +55,14 @@ def _chart(flow: Flow) -> tuple[str | None, int]:
     return json.dumps({"at": at, "series": ["records due"], "values": [numbers]}), width_s
 
 
-def show_topology(
-    console: Console, request: Request, problem: str = "", field: str = "", *, form: str = "pause"
-) -> Response:
+def show_topology(console: Console, request: Request, problem: str = "", field: str = "") -> Response:
     """Show topics, faults, pauses and outages.
 
     Args:
         console: the console.
         request: what is asked for.
-        problem: what is wrong with a form that was sent.
+        problem: what is wrong with the form of an outage that was sent, or why a pause does not end.
         field: the field that it is about.
-        form: the form: ``pause`` or ``outage``.
     """
     console.look_at_topology()
     look, flow = console.topology.value, console.flow.value
@@ -84,14 +76,9 @@ def show_topology(
         topology_problem=console.topology.problem,
         rows=rows,
         flow=flow,
-        pause_text=pause_text,
-        sources=[each.topic for each in console.settings.sources],
-        tiers=[] if flow is None else [each.topic for each in flow.of("tier")],
         form_problem=problem,
-        wrong=f"{form}-{field}",
-        form=form,
+        wrong=field,
         dependencies=list(console.settings.dependencies),
-        given={"target": "", "until": ""},
     )
 
 
@@ -104,40 +91,6 @@ def refresh(console: Console, _request: Request, _form: FormData, _user: User) -
 
 
 @action(Role.OPERATOR)
-def pause(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """Pause the group, a source or a tier."""
-    until, until_ms = text_of(form, "until"), None
-    try:
-        if until:
-            until_ms = pausing.end_of_pause(until, wall_clock_ms())
-        targets = _targets(console, text_of(form, "target"))
-        about = ", ".join(map(str, targets)) + (f" until {printable_time(until_ms)}" if until_ms else "")
-        write_note(console.settings, signature(user), "pause", about)
-        pausing.pause(console.settings, targets, until_ms, _OBEYED_S)
-    except LIBRARY_ERRORS as error:
-        wrong = isinstance(error, OptionError) and error.option == "until"
-        return show_topology(console, request, str(error), "until" if wrong else "target")
-    console.flow.produce_now(_WITHIN_S)
-    return go_to("/topology#pauses")
-
-
-@action(Role.OPERATOR)
-def resume(console: Console, request: Request, form: FormData, user: User) -> Response:
-    """End a pause, or all."""
-    scope, topic = text_of(form, "scope"), text_of(form, "topic")
-    try:
-        targets = [PauseTarget(PauseScope(scope), topic)] if scope else []
-        write_note(console.settings, signature(user), "resume", ", ".join(map(str, targets)) or "all pauses")
-        pausing.resume(console.settings, targets, _OBEYED_S)
-    except ValueError:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "this form is damaged") from None
-    except LIBRARY_ERRORS as error:
-        return show_topology(console, request, str(error), "target")
-    console.flow.produce_now(_WITHIN_S)
-    return go_to("/topology#pauses")
-
-
-@action(Role.OPERATOR)
 def open_outage(console: Console, request: Request, form: FormData, user: User) -> Response:
     """Say that a dependency is away."""
     until, until_ms = text_of(form, "until"), None
@@ -147,11 +100,11 @@ def open_outage(console: Console, request: Request, form: FormData, user: User) 
             until_ms = pausing.end_of_pause(until, wall_clock_ms())
         if not text_of(form, "sure"):
             problem = f"confirm that the records that need {name} are to wait"
-            return show_topology(console, request, problem, "sure", form="outage")
+            return show_topology(console, request, problem, "sure")
         note_outage(console.settings, signature(user), name, until_ms, opens=True)
         outages.open_outage(console.settings, name, signature(user), until_ms, _OBEYED_S)
     except LIBRARY_ERRORS as error:
-        return show_topology(console, request, str(error), "until", form="outage")
+        return show_topology(console, request, str(error), "until")
     console.flow.produce_now(_WITHIN_S)
     return go_to("/topology#outages")
 
@@ -164,7 +117,7 @@ def close_outage(console: Console, request: Request, form: FormData, user: User)
         note_outage(console.settings, signature(user), name, None, opens=False)
         outages.close_outage(console.settings, name, signature(user), _OBEYED_S)
     except LIBRARY_ERRORS as error:
-        return show_topology(console, request, str(error), "dependency", form="outage")
+        return show_topology(console, request, str(error), "dependency")
     console.flow.produce_now(_WITHIN_S)
     return go_to("/topology#outages")
 
@@ -174,10 +127,3 @@ def _dependency(console: Console, form: FormData) -> str:
     if problem := outages.unknown_dependency(console.settings, name):
         raise HTTPException(HTTPStatus.BAD_REQUEST, problem)
     return name
-
-
-def _targets(console: Console, text: str) -> list[PauseTarget]:
-    kind, _, name = text.partition(":")
-    topics = TopicMetadataCache(console.settings.kafka)
-    sources, tiers = [name] if kind == "source" else [], [name] if kind == "tier" else []
-    return pausing.targets_of(console.settings, sources, tiers, topics)
