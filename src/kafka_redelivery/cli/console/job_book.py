@@ -41,10 +41,19 @@ class JobState(NamedTuple):
 
     @property
     def left_s(self) -> float | None:
-        """How long it goes on at this rate; ``None`` if that is not known."""
-        left = self.document["letters"] - self.dealt
+        """How long it goes on at this rate; ``None`` if that is not known, or it does not go on."""
         rate = self.rate
-        return left / rate if rate > 0 and left > 0 else None
+        return self.left / rate if self.goes_on and rate > 0 and self.left > 0 else None
+
+    @property
+    def left(self) -> int:
+        """Letters that it has not dealt with: if it was cancelled, it never does, and other jobs may."""
+        return int(self.document["letters"]) - self.dealt
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it may still send letters."""
+        return self.active and self.document["state"] != "cancelling"
 
 
 class Jobs(NamedTuple):

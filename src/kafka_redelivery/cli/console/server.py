@@ -189,6 +189,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/tasks/{task}", send.answer, "POST"),
         page("/jobs", jobs.show),
         page("/jobs/{job}", jobs.show_one),
+        page("/jobs/{job}/cancel", jobs.show_cancel),
         page("/jobs/{job}/cancel", jobs.cancel, "POST"),
         page("/jobs/{job}/resume", jobs.resume, "POST"),
         page("/audit", jobs.show_trail),

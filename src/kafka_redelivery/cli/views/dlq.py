@@ -138,6 +138,9 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
     for name in ("gone", "parked", "refused"):
         text += f", {document[name]} {name}" if document[name] else ""
     console.print(text)
+    if document["state"] == "cancelled":
+        dealt = sum(document[name] for name in ("sent", "setAside", "gone", "parked", "refused"))
+        console.print(f"cancelled: {document['letters'] - dealt} letters were not, and are free for other jobs")
     if document["inOtherJobs"]:
         console.print(f"{document['inOtherJobs']} letters are left to other jobs, which listed them first")
     for reason in document["refusals"]:

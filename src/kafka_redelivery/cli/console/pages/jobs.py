@@ -14,7 +14,7 @@ from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.job_book import JobState
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
-from kafka_redelivery.cli.console.requests import action, go_to, page_number
+from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.jobs import OpenJob
@@ -70,6 +70,15 @@ def _job(console: Console, request: Request) -> JobState:
 
 def _known(console: Console, name: str) -> JobState | None:
     return console.jobs.value.jobs.get(name) if console.jobs.value else None
+
+
+def show_cancel(console: Console, request: Request) -> Response:
+    """Ask before a job is cancelled, with what it has sent and what it has not."""
+    refuse_without(console, request, Role.OPERATOR)
+    job = _job(console, request)
+    if not job.goes_on:
+        return go_to(f"/jobs/{job.document['job']}")
+    return console.page(request, "cancel.html", job=job, doc=job.document)
 
 
 @action(Role.OPERATOR)
