@@ -43,9 +43,10 @@ def print_status(console: Console, found: GroupStatus) -> None:
     for member in found.members:
         table.add_row(f"{member.group}: {member.name}", str(member.partitions), _applied(found, member))
     _print(console, table)
-    table = _table("unfinished", "at most", "due", "failed with")
+    table = _table("unfinished", "records", "due", "failed with")
     for each in found.backlogs:
-        table.add_row(f"{each.role} {each.topic}", f"{each.records:,}", _due(each), _causes(each))
+        records = f"{each.records:,}" if each.exact else f"at most {each.records:,}"
+        table.add_row(f"{each.role} {each.topic}", records, _due(each), _causes(each))
     _print(console, table)
     table = _table("dead letters", "at most")
     for topic, number in found.dead_letters.items():
@@ -74,6 +75,7 @@ def status_document(found: GroupStatus) -> dict[str, Any]:
                 "topic": each.topic,
                 "role": each.role,
                 "records": each.records,
+                "exact": each.exact,
                 "behindOpenTransactions": each.hidden,
                 **(
                     {"read": each.read, "due": each.due, "firstDueMs": each.first_due_ms, "causes": each.causes}

@@ -49,6 +49,10 @@ class Flow:
         """Return how many records wait in the topics of a role, at most."""
         return sum(each.records for each in self.of(role))
 
+    def counts(self, role: str) -> bool:
+        """Whether :meth:`waiting` is their number."""
+        return all(each.exact for each in self.of(role))
+
     def handled(self, role: str) -> float:
         """Return how many records of a role's topics are handled in a second."""
         return sum(self.movements[each.topic].handled for each in self.of(role))

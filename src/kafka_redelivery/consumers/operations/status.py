@@ -28,6 +28,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     open_since_ms,
     partitions_of,
     read_unfinished,
+    shares,
 )
 from kafka_redelivery.topology.cluster.offset_check import created_again
 from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
@@ -44,6 +45,9 @@ from kafka_redelivery.transport.protocols import Partition
 
 _READ_AT_MOST = 10_000
 """How many waiting records are read for their due times."""
+
+_COUNT_AT_MOST = 1_000
+"""How many unfinished records of sources and ready topics are read, so that partitions with few are counted exactly."""
 
 _CAUSES = 3
 """How many causes are shown of each tier."""
@@ -79,7 +83,10 @@ class TopicBacklog:
     """``source``, ``ready`` or ``tier``."""
 
     records: int
-    """At most so many: transaction markers and records finished out of order count."""
+    """How many records wait; if not :attr:`exact`, transaction markers and records finished out of order count, too."""
+
+    exact: bool = field(default=False, kw_only=True)
+    """Whether these were read, and thus counted."""
 
     due: Mapping[str, int] = field(default_factory=dict)
     """The waiting records that were read of a tier: ``overdue``, due ``within 1m``, ``within 1h``, ``later``."""
@@ -111,7 +118,7 @@ class WaitsForDependency(NamedTuple):
 
     state: DependencyState
     records: int
-    """How many records of its sources and their ready topics are not finished, at most."""
+    """How many records of its sources and their ready topics are not finished; see :attr:`TopicBacklog.exact`."""
 
     def __str__(self) -> str:
         if self.state.opened is None:
@@ -169,6 +176,7 @@ class StatusReader:
             self._tail = opened.enter_context(closing(control_tail(settings, keep_records=True)))
             self._opened = opened.pop_all()
         self._waiting: tuple[Positions, Mapping[str, WaitingRecords]] | None = None
+        self._few: tuple[Positions, Mapping[Partition, int]] | None = None
         self._hidden: set[tuple[Partition, int]] | None = None
         """The first offset of each partition that was in an open transaction at the last look."""
 
@@ -218,13 +226,13 @@ class StatusReader:
             *_alone(settings, members, tiers, seen),
         ]
         now_ms = wall_clock_ms()
-        records = self._records(waiting, tiers, report)
+        records, few = self._records(waiting, tiers, report), self._counted(read)
         faults += self._open({**read.hidden(), **tiers.hidden()}, now_ms)
         if seen.members is None or any(each.group != settings.group for each in members):
             faults += _overdue(records, seen, now_ms)
         faults += _reported(seen, now_ms)
         backlogs = (
-            *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
+            *(_backlog(read, topic, role, few) for topic, role in roles.items() if topic in counts),
             *(_tier(tiers, topic, found, now_ms) for topic, found in records.items()),
         )
         return GroupStatus(
@@ -277,6 +285,26 @@ class StatusReader:
         self._waiting = tiers, found
         return found
 
+    def _counted(self, positions: Positions) -> Mapping[Partition, int]:
+        """Count the unfinished records of the partitions that have few; the difference of offsets counts markers, too.
+
+        If nothing has moved since the last look, they are the same.
+        """
+        if self._few is not None and self._few[0] == positions:
+            return self._few[1]
+        few: dict[Partition, tuple[int, int]] = {}
+        left = _COUNT_AT_MOST
+        for partition, (first, end) in sorted(positions.ranges().items(), key=lambda each: each[1][1] - each[1][0]):
+            left -= end - first
+            if left < 0:
+                break
+            few[partition] = first, end
+        found = dict.fromkeys(few, 0)
+        for message in read_unfinished(self._settings, positions, _COUNT_AT_MOST, lambda *_: None, few):
+            found[Partition(message.topic(), message.partition())] += 1
+        self._few = positions, found
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingRecords:
@@ -300,9 +328,12 @@ def _kept(letters: Positions, topics: Iterable[str]) -> dict[str, int]:
     return kept
 
 
-def _read(positions: Positions, topic: str, role: str) -> TopicBacklog:
+def _backlog(positions: Positions, topic: str, role: str, counted: Mapping[Partition, int]) -> TopicBacklog:
     finished, end = _sums(positions, topic)
-    return TopicBacklog(topic, role, end - finished, finished=finished, end=end, hidden=_hidden(positions, topic))
+    ranges = {each: bounds for each, bounds in positions.ranges().items() if each.topic == topic}
+    records = sum(counted.get(each, last - first) for each, (first, last) in ranges.items())
+    exact, hidden = ranges.keys() <= counted.keys(), _hidden(positions, topic)
+    return TopicBacklog(topic, role, records, finished=finished, end=end, hidden=hidden, exact=exact)
 
 
 def _hidden(positions: Positions, topic: str) -> int:
@@ -372,10 +403,14 @@ def _tier(tiers: Positions, topic: str, waiting: WaitingRecords, now_ms: int) ->
     times = waiting.due_ms
     numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
     finished, end = _sums(tiers, topic)
+    ranges = tiers.ranges()
+    read = shares(ranges, _READ_AT_MOST)
+    exact = all(read[each] == last for each, (_, last) in ranges.items() if each.topic == topic)
     return TopicBacklog(
         topic,
         "tier",
-        records=end - finished,
+        records=len(times) if exact else end - finished,
+        exact=exact,
         due={name: numbers[name] for name in _BOUNDS_S if name in numbers},
         first_due_ms=min(times, default=None),
         read=len(times),

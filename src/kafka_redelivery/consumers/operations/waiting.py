@@ -117,9 +117,14 @@ def partitions_of(topics: Iterable[str], counts: Mapping[str, int]) -> list[Part
     return [Partition(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
 
 
-def read_unfinished(settings: Settings, positions: Positions, limit: int, report: Report) -> Iterator[Message]:
-    """Yield the unfinished records, the first of each partition before its others; see :func:`read`."""
-    ranges = positions.ranges()
+def read_unfinished(
+    settings: Settings, positions: Positions, limit: int, report: Report, ranges: Ranges | None = None
+) -> Iterator[Message]:
+    """Yield the unfinished records, the first of each partition before its others; see :func:`read`.
+
+    ``ranges``: where to read, without it wherever something is not finished.
+    """
+    ranges = positions.ranges() if ranges is None else ranges
     progress = {each: positions.progress(each) for each in ranges}
     for message in read(settings, ranges, limit, report):
         if progress[Partition(message.topic(), message.partition())].track(message.offset()):

@@ -46,6 +46,7 @@ class Stop(NamedTuple):
     rate: float
     """Records in a second that would stand still."""
 
+    exact: bool
     paused: bool
 
 
@@ -57,7 +58,8 @@ def stops(settings: Settings, flow: Flow | None) -> list[Stop]:
     def stop(target: str, name: str, topics: Iterable[str], *, already: bool) -> Stop:
         there = [each for each in topics if each in known]
         waits = sum(known[each].records for each in there) if there else None
-        return Stop(target, name, waits, sum(movements[each].handled for each in there), already)
+        exact = all(known[each].exact for each in there)
+        return Stop(target, name, waits, sum(movements[each].handled for each in there), exact, already)
 
     sources, ready = [each.topic for each in settings.sources], settings.naming().ready_topic
     tiers = [] if flow is None else [each.topic for each in flow.of("tier")]
