@@ -171,6 +171,7 @@ def _text(config: Path) -> str:
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for those who see it later.")]
 
 
 def can_ask(*, as_json: bool) -> bool:

@@ -68,7 +68,7 @@ def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
         topics = ", ".join(sorted({each.topic for each in spec.slices}))
         letters = sum(map(len, job.owned))
         again = spec.topics.difference(now, "then")
-        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection, again))
+        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection, again, spec.note))
         if job.cancelled_ms is not None:
             found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id, created_again=again))
     return sorted(found, key=lambda each: -each.at_ms)

@@ -338,6 +338,7 @@ def create(
     chosen: Preview,
     edit: Edit | None = None,
     by: str | None = None,
+    note: str = "",
 ) -> Job:
     """Write a job with its letters in one transaction, and return it with the letters that belong to it.
 
@@ -349,6 +350,7 @@ def create(
         chosen: what is sent.
         edit: the value that it sends instead of that of its one letter.
         by: its author, if that is not the user of this process.
+        note: why, for the audit trail.
 
     Raises:
         RedriveError: Kafka does not take it, or a topic was deleted and created again since the letters were read.
@@ -368,6 +370,7 @@ def create(
         slices=tuple(sorted(letters)),
         edited=None if edit is None else edit.summary(),
         topics=topics,
+        note=note,
     )
     ledger.append(job, job_records(spec, letters, None if edit is None else edit.value))
     return ledger.jobs.jobs[job]
@@ -394,6 +397,7 @@ def create_job(
     ask: Callable[[Preview], bool],
     agreed: Agreed | None = None,
     by: str | None = None,
+    note: str = "",
 ) -> OpenJob | None:
     """Create a job of the letters that are there now.
 
@@ -405,6 +409,7 @@ def create_job(
         ask: shows what the job would do, and returns whether to create it.
         agreed: what was agreed to before; it is asked only if the job would do something else.
         by: the author, if that is not the user of this process.
+        note: why, for the audit trail.
 
     Returns:
         ``None`` if the answer was no.
@@ -423,7 +428,7 @@ def create_job(
     if not chosen.total:
         raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
     ledger = Ledger(settings, options.group)
-    return OpenJob(settings, ledger, create(ledger, index, chosen, by=by).id)
+    return OpenJob(settings, ledger, create(ledger, index, chosen, by=by, note=note).id)
 
 
 def discarding(group: str, selection: Selection) -> JobOptions:

@@ -110,10 +110,10 @@ class LetterEditing:
         """Return an encoded value as text, as :attr:`form` has the original."""
         return editable(self._codec, value).text
 
-    def create(self, value: bytes, by: str | None = None) -> Job:
+    def create(self, value: bytes, by: str | None = None, note: str = "") -> Job:
         """Write a job that sends the letter with this value, both in one transaction.
 
-        ``by``: its author, if that is not the user of this process.
+        ``by``: its author, if that is not the user of this process; ``note``: why.
 
         Raises:
             RedriveError: Kafka does not take it.
@@ -122,4 +122,4 @@ class LetterEditing:
         with self._index() as index:
             refuse_created_again(self.topics, index.topics)
             edit = Edit(self.original, value)
-            return create(self.ledger, index, self._preview(index), edit, by)
+            return create(self.ledger, index, self._preview(index), edit, by, note)

@@ -533,6 +533,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "state": state,
         "createdMs": job.spec.at_ms,
         "by": job.spec.by,
+        "note": job.spec.note or None,
         "cancelledMs": job.cancelled_ms,
         "cancelledBy": job.cancelled_by or None,
         "letters": sum(map(len, job.owned)),

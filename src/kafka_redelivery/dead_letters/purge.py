@@ -122,12 +122,12 @@ class Purge(NamedTuple):
         index.refuse_changes(index.snapshot)
         return cls(settings, chosen, index.topics)
 
-    def remove(self, by: str | None = None) -> dict[Partition, str]:
+    def remove(self, by: str | None = None, note: str = "") -> dict[Partition, str]:
         """Remove it for good; return the partitions of which nothing is removed, each with the reason.
 
         Nothing is removed from a topic that was deleted and created again since its letters were read.
 
-        ``by``: who does; if given, it is written to the audit trail first.
+        ``by``: who does; if given, it is written to the audit trail first, with ``note``: why.
 
         Raises:
             RedriveError, TransportError: it cannot be written there, and nothing is removed.
@@ -135,7 +135,7 @@ class Purge(NamedTuple):
         if by is not None:
             about = f"{removable_letters(self.chosen)} letters from the start of each partition"
             topics = self.topics.only(topics_of(self.chosen).ids)
-            write_note(self.settings, by, "purge", about, topics=topics)
+            write_note(self.settings, by, "purge", about, topics=topics, note=note)
         wanted: dict[str, dict[Partition, int]] = {}
         for partition, each in self.chosen.items():
             if each.letters:

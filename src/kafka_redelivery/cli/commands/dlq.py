@@ -32,6 +32,7 @@ from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     AsJson,
     ConfigFile,
+    Note,
     Overrides,
     Yes,
     ask,
@@ -107,6 +108,7 @@ class Sending(Selecting, ABC):
 
     create_topics: CreateTopics = False
     dry_run: DrySending = False
+    note: Note = ""
     yes: Yes = False
     as_json: AsJson = False
 
@@ -125,7 +127,7 @@ class Sending(Selecting, ABC):
         if not self.dry_run:
             create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
         with self.refreshed_index(settings, wanted) as index:
-            job = create_job(settings, index, wanted, options, self._agrees)
+            job = create_job(settings, index, wanted, options, self._agrees, note=self.note)
         if job is not None:
             run_job(job, as_json=self.as_json, created=True)
 
@@ -309,14 +311,17 @@ def purge(
     overrides: Overrides = None,
     index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
+    note: Note = "",
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove dead letters that are done from the start of each partition, up to the first one that is not.
 
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
+    With --note it is written to the audit trail, which needs the rights of the role redrive, too.
     """
     from kafka_redelivery.cli.views.dlq import print_removable
+    from kafka_redelivery.dead_letters.ledger import author
     from kafka_redelivery.dead_letters.purge import Purge, removable_letters
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
@@ -329,7 +334,7 @@ def purge(
             ask("remove them for good?")
             opened.refresh()  # a job may have taken some of them since; and nothing that was not shown is removed
             found = Purge.of(settings, opened, found.chosen)
-    failed = {} if dry_run else found.remove()
+    failed = {} if dry_run else found.remove(author() if note else None, note)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **found.document(failed)})
     elif dry_run:

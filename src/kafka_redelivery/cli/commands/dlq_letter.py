@@ -31,6 +31,7 @@ from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     AsJson,
     ConfigFile,
+    Note,
     Overrides,
     Yes,
     ask,
@@ -169,6 +170,7 @@ class Edit(OnLetters):
     ] = MAX_REDRIVES
     create_topics: CreateTopics = False
     dry_run: DrySending = False
+    note: Note = ""
     yes: Yes = False
     as_json: AsJson = False
 
@@ -211,7 +213,7 @@ class Edit(OnLetters):
         if not self.yes:
             ask("send it?")
         create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
-        job = editing.create(value)
+        job = editing.create(value, note=self.note)
         run_job(OpenJob(settings, editing.ledger, job.id), as_json=self.as_json, created=True)
 
     def _preview(self, editing: LetterEditing, value: bytes) -> dict[str, Any]:

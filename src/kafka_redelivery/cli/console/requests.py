@@ -8,7 +8,7 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -124,13 +124,13 @@ def visitor_of(request: Request) -> Visitor:
     return visitor
 
 
-def text_of(form: FormData, name: str) -> str:
+def text_of(form: FormData | QueryParams, name: str) -> str:
     """Return a field of a form, empty if it is not there."""
     value = form.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
-def note_of(form: FormData) -> str:
+def note_of(form: FormData | QueryParams) -> str:
     """Return why a user does something, as they wrote it."""
     return text_of(form, "note")[:_NOTE]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,10 +10,16 @@ from starlette.datastructures import FormData, QueryParams
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.choosing import FIELDS, SINGLE, selection_of
-from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter import FREE, Selection
 from kafka_redelivery.dead_letters.where.columns import OF_CONTENT
 from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.topology.errors import OptionError
+
+UNDECIDED: Final = "undecided"
+"""Stands for the states in which a letter needs a decision."""
+
+ANY: Final = "any"
+"""Stands for all states, where a page has another default."""
 
 _LONGEST: Final = 4000
 """Characters of a field. What is longer is no question that a person has typed."""
@@ -45,27 +51,36 @@ class Chosen(NamedTuple):
         """Return the first value of a field, empty if there is none."""
         return next(iter(self.values.get(name, ())), "")
 
+    def without(self, name: str, text: str) -> str:
+        """Return the query without one value of a field; where letters of some states are the default, all then."""
+        left = tuple(each for each in self.values.get(name, ()) if each != text)
+        values = {**self.values, name: left or ((ANY,) if name == "state" else ())}
+        return self._replace(values=values).query
+
     def query_with(self, **changes: str) -> str:
         """Return the query with some fields replaced, or left out if they are empty."""
         values = {**self.values, **{name: (text,) if text else () for name, text in changes.items()}}
         return self._replace(values=values).query
 
 
-def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
+def chosen(given: QueryParams | FormData, *, hide_payloads: bool, state: str = ANY) -> Chosen:
     """Read a selection. Faults are returned, not raised, so that the page can show them beside their fields.
 
     Args:
         given: the query of an address, or a form.
         hide_payloads: whether questions about keys, values and headers are refused.
+        state: which letters are meant if no state is given.
     """
     values, faults = _given(given)
+    if state != ANY and "state" not in values:
+        values["state"] = (state,)
     if hide_payloads:
         hidden = "payloads are hidden here, so that letters are not selected by it"
         faults |= {name: hidden for name in ("key", "header") if name in values}
     if faults:
         return Chosen(values, Selection(), faults)
     try:
-        wanted = selection_of(values, wall_clock_ms())
+        wanted = selection_of(values | {"state": _states(values.get("state", ()))}, wall_clock_ms())
     except ExpressionError as error:
         return Chosen(values, Selection(), {"where": str(error).removeprefix("--where, ")})
     except OptionError as error:
@@ -75,6 +90,14 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
         fault = f"payloads are hidden here, so that a condition cannot ask for: {named}"
         return Chosen(values, Selection(), {"where": fault})
     return Chosen(values, wanted, {})
+
+
+def _states(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of states, also of those that have a word for them together."""
+    names = set(given)
+    if ANY in names:
+        return ()
+    return tuple(sorted(names - {UNDECIDED} | (FREE if UNDECIDED in names else set())))
 
 
 def _given(given: QueryParams | FormData) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

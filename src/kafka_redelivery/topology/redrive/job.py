@@ -154,6 +154,9 @@ class JobSpec:
     topics: TopicIds = field(default_factory=TopicIds)
     """Of the dead-letter topics, when the letters were chosen."""
 
+    note: str = ""
+    """Why, in the words of the author."""
+
     def is_about(self, topic: str, now: TopicIds) -> bool:
         """Whether the offsets of its slices of a topic are those of the topic that has this name now."""
         return self.topics.holds(topic, now)
@@ -222,6 +225,8 @@ def job_records(
     more: dict[str, object] = {} if spec.edited is None else {"edited": asdict(spec.edited)}
     if spec.topics != TopicIds():
         version, more["topics"] = TOPICS_VERSION, spec.topics.document()
+    if spec.note:
+        more["note"] = spec.note
     yield stored_record(
         spec.job,
         "job",
@@ -368,6 +373,7 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         slices=tuple(SliceId(str(each["topic"]), whole(each["partition"], most=INT_MAX)) for each in record["slices"]),
         edited=_edited(record),
         topics=TopicIds.of(record.get("topics")),
+        note=str(record.get("note", "")),
     )
 
 

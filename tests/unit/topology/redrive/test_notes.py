@@ -10,7 +10,7 @@ from kafka_redelivery.topology.redrive.job import JobLog, Note, cancel_record, n
 
 def test_a_note_is_read_as_it_was_written() -> None:
     """It is about no job, so it changes none."""
-    log, note = JobLog(), Note(at_ms=5, by="ann", what="pause", about="source orders")
+    log, note = JobLog(), Note(at_ms=5, by="ann", what="pause", about="source orders", note="the bank is away")
     key, value = note_record("x", note)
     assert log.add(0, key, value)
     log.settle()

@@ -37,7 +37,7 @@
   }
 
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
     if (event.key === "Escape" && typing) {
       typing.blur();
       return;
@@ -75,7 +75,15 @@
       case "Enter":
         if (onRow) location.assign(row.dataset.open);
         break;
+      case "x":
+        row?.querySelector(".pick input")?.click();
+        break;
       case "r": {
+        const picked = document.querySelector("[data-picked]:not([hidden]) [data-redrive-picked]");
+        if (picked) {
+          picked.click();
+          break;
+        }
         const target = (row && row.dataset.redrive) || document.querySelector("a[data-redrive]")?.getAttribute("href");
         if (target) location.assign(target);
         break;
@@ -87,6 +95,35 @@
         help();
         break;
     }
+  });
+
+  /* Rows that are selected stay so when a list is brought up to date. */
+  const picks = new Set();
+  const boxes = () => all("[data-picks] .pick input");
+  function showPicks() {
+    const shown = boxes();
+    for (const each of shown) each.checked = picks.has(each.value);
+    const number = shown.filter((each) => each.checked).length;
+    for (const each of all("[data-picked]")) {
+      each.hidden = !number;
+      each.querySelector("[data-picked-number]").textContent = number;
+    }
+    for (const each of all("[data-pick-all]")) {
+      each.checked = number > 0 && number === shown.length;
+      each.indeterminate = number > 0 && number < shown.length;
+    }
+  }
+  function pick(those, yes) {
+    for (const each of those) yes ? picks.add(each.value) : picks.delete(each.value);
+    showPicks();
+  }
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    if (box.matches("[data-pick-all]")) pick(boxes(), box.checked);
+    else if (box.matches("[data-picks] .pick input")) pick([box], box.checked);
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-pick-none]")) pick(boxes(), false);
   });
 
   /* Clocks: how long ago, and how long until. */
@@ -183,10 +220,13 @@
   document.addEventListener("DOMContentLoaded", () => {
     const here = document.querySelector(".views [aria-current]");
     if (here) here.parentElement.scrollLeft = here.offsetLeft - 60;
+    for (const each of boxes()) if (each.checked) picks.add(each.value); // the browser has kept them
+    showPicks();
     charts.update();
     tick();
   });
   document.addEventListener("htmx:afterSettle", () => {
+    showPicks();
     charts.update();
     tick();
   });

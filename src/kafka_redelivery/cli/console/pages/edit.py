@@ -15,7 +15,7 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS
-from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.requests import action, go_to, note_of, refuse_without, text_of
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.dead_letters.differences import line_diff
 from kafka_redelivery.dead_letters.editing import LetterEditing
@@ -62,6 +62,7 @@ def _page(
     **more: Any,  # noqa: ANN401 - what the template names
 ) -> Response:
     context = {"fault": "", "invalid": "", "new_size": 0, "diff": None, "target": "", "size": 0, "topics": TopicIds()}
+    context |= {"note": ""}
     if editing is not None:
         context |= {"target": editing.target, "size": len(editing.original), "topics": editing.topics}
     name = request.path_params["name"]
@@ -85,7 +86,7 @@ def edit(console: Console, request: Request, form: FormData, user: User) -> Resp
     before = editing.form.text
     if "\r\n" in before:
         text = text.replace("\n", "\r\n")
-    shown = partial(_page, console, request, text, again, editing)
+    shown = partial(_page, console, request, text, again, editing, note=note_of(form))
     try:
         value = editing.encode(text)
         after = editing.text_of(value)
@@ -102,7 +103,7 @@ def edit(console: Console, request: Request, form: FormData, user: User) -> Resp
         return shown(new_size=len(value), diff=diff)
 
     def make(_: Task) -> OpenJob:
-        return OpenJob(console.settings, editing.ledger, editing.create(value, signature(user)).id)
+        return OpenJob(console.settings, editing.ledger, editing.create(value, signature(user), note_of(form)).id)
 
     task = console.tasks.begin(user, "edit", make)
     task.settled.wait(_SETTLED_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary
-from kafka_redelivery.cli.console.requests import action, page_number, refuse_without
-from kafka_redelivery.cli.console.selection_form import Chosen, chosen
+from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
+from kafka_redelivery.cli.console.selection_form import UNDECIDED, Chosen, chosen
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.exporting import exported
@@ -36,7 +36,7 @@ _CHUNK: Final = 2**18
 
 def show_failures(console: Console, request: Request) -> Response:
     """Show groups of letters."""
-    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads, state=UNDECIDED)
     found, fault = answered(wanted, lambda: summary(console.letters, wanted))
     return console.page(
         request,
@@ -68,6 +68,53 @@ def show(console: Console, request: Request) -> Response:
         fault=fault,
         states=list(LetterState),
     )
+
+
+def show_picked(console: Console, request: Request) -> Response:
+    """Lead to what is done with the failures that were picked from the list."""
+    refuse_without(console, request, Role.OPERATOR)
+    what = request.path_params["what"]
+    if what not in {"redrive", "discard", "export"}:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"failures cannot be picked for {what}")
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    kinds, before = _of_kinds(request.query_params.getlist("kind")), wanted.one("where")
+    return go_to(f"/{what}?{wanted.query_with(where=f'({before}) and ({kinds})' if before else kinds)}")
+
+
+def _of_kinds(picked: Iterable[str]) -> str:
+    """Return the condition for letters of some failures, each given as JSON: source, reason and fingerprint.
+
+    Raises:
+        HTTPException: one is damaged, or none is given.
+    """
+    kinds: dict[tuple[str | None, str | None], list[str | None]] = {}
+    try:
+        for origin, reason, fingerprint in map(json.loads, picked):
+            kinds.setdefault((origin, reason), []).append(fingerprint)
+        found = [
+            " and ".join((_is("origin", origin), _is("reason", reason), _among("fingerprint", fingerprints)))
+            for (origin, reason), fingerprints in kinds.items()
+        ]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the selection is damaged; load the page again") from None
+    if not found:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "no failure is picked")
+    return found[0] if len(found) == 1 else " or ".join(f"({each})" for each in found)
+
+
+def _is(column: str, text: str | None) -> str:
+    return f"{column} is null" if text is None else f"{column} = {_quoted(text)}"
+
+
+def _among(column: str, texts: Sequence[str | None]) -> str:
+    named = [_quoted(each) for each in texts if each is not None]
+    parts = [f"{column} in ({', '.join(named)})"] if named else []
+    parts += [f"{column} is null"] if None in texts else []
+    return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def show_export(console: Console, request: Request) -> Response:

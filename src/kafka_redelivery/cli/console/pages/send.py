@@ -16,7 +16,7 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of
-from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.requests import action, go_to, note_of, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import Phase, Task, signature
 from kafka_redelivery.consumers.errors import RedriveError
@@ -45,6 +45,9 @@ class Asked(NamedTuple):
 
     fault: str = ""
     """Why nothing can be sent."""
+
+    note: str = ""
+    """Why the user does it."""
 
     topics: TopicIds = TopicIds()
     """The ids of the dead-letter topics before the preview."""
@@ -112,7 +115,8 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
     if asked.ends is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
     shown = {} if preview is None else preview.document()
-    task = console.tasks.send(user, asked.wanted.selection, asked.options, Agreed(shown, asked.ends, asked.topics))
+    agreed = Agreed(shown, asked.ends, asked.topics)
+    task = console.tasks.send(user, asked.wanted.selection, asked.options, agreed, asked.note)
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
     return go_to(task.address)
@@ -147,7 +151,7 @@ def _asked(
             max_redrives=MAX_REDRIVES if most is None else int(most),
         )
     state = console.index.value  # before the index is asked: what it says is of these topics, or of later ones
-    asked = Asked(wanted, options, texts, faults)
+    asked = Asked(wanted, options, texts, faults, note=note_of(given))
     if state is not None:
         asked = asked._replace(topics=state.ids, ends=ends or state.ends)
     if faults or wanted.faults:
@@ -201,7 +205,7 @@ def purge(console: Console, request: Request, form: FormData, user: User) -> Res
     def make(task: Task) -> None:
         with console.tasks.index(Selection(), console.tasks.progress(task)) as index:
             found = Purge.of(console.settings, index, shown)
-        failed = found.remove(signature(user))
+        failed = found.remove(signature(user), note_of(form))
         task.result = f"{removable_letters(found.chosen, failed)} dead letters are removed"
         if failed:
             why = "; ".join(f"{each.topic}-{each.number} stays: {reason}" for each, reason in failed.items())
