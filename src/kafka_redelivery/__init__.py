@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject, Unavailable
     from kafka_redelivery.consumers.telemetry.logs import DeliveryFilter
     from kafka_redelivery.consumers.testkit import Delivery, HandlerKit, Wait
-    from kafka_redelivery.pipeline.handler.vectorized import BatchContext
+    from kafka_redelivery.pipeline.handler.vectorized import BatchContext as BatchContext
     from kafka_redelivery.serdes.avro import AvroCodec
     from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
     from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
@@ -83,12 +83,11 @@ _HOMES: Final = {
 }
 """The module that defines each public name, relative to this package."""
 
-__all__ = [
+__all__ = [  # without BatchContext, which needs the extra "spark": import * imports each of them
     "Ack",
     "App",
     "AvroCodec",
     "Batch",
-    "BatchContext",
     "Context",
     "DeadLetter",
     "DeadLetterStrategy",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -106,7 +106,7 @@ class Rendering:
             "time": time,
             "size": size,
             "line": line,
-            "lines": lines,
+            "prose": prose,
             "ago": lambda at_ms: ago(at_ms, wall_clock_ms()),
         }
         self._environment.globals |= {
@@ -205,9 +205,13 @@ def line(text: object) -> str:
     return printable_line(str(text))
 
 
-def lines(text: object) -> str:
-    """Return a text of several lines in which nothing but what can be seen is left."""
-    return printable(str(text))
+def prose(text: object) -> Markup:
+    """Return a message for people as HTML, all of it escaped: commands in backticks as code, and its lines as lines."""
+    parts = printable(str(text)).split("`")
+    if len(parts) % 2 == 0:  # one of them stands alone
+        parts = ["`".join(parts)]
+    marked = (Markup("<code>{}</code>").format(each) if at % 2 else escape(each) for at, each in enumerate(parts))
+    return Markup("").join(marked).replace("\n", Markup("<br>"))
 
 
 def selected(name: str, value: object) -> str:

@@ -14,6 +14,9 @@ from kafka_redelivery.topology.wire.pauses import PauseScope
 _RATE_MS: Final = 10_000
 """Rates are those of the last ten seconds."""
 
+_DEAD: Final = ""
+"""Stands for all dead-letter topics."""
+
 _STUCK_MS: Final = 20_000
 """What waits and does not move for this time is stuck."""
 
@@ -39,6 +42,8 @@ class Flow:
     """The topics that are paused by name."""
 
     all_paused: bool
+    dying: float = 0.0
+    """Records a second that come to the dead-letter topics, at most: transaction markers count."""
 
     def of(self, role: str) -> list[TopicBacklog]:
         """Return the topics of a role: tiers from the shortest delay to the longest, others by records, most first."""
@@ -97,14 +102,16 @@ class FlowWatch:
         except Exception:
             self.close()
             raise
-        sums = {each.topic: (each.finished, each.end) for each in found.backlogs}
+        sums = {each.topic: (each.finished, each.end) for each in found.backlogs} | {_DEAD: (0, found.dead_letters_end)}
         self._looks.append((found.at_ms, sums))
         while len(self._looks) > 2 and self._looks[1][0] < found.at_ms - _RATE_MS:  # noqa: PLR2004 - two make a rate
             self._looks.popleft()
         paused = {each.target.topic for each in found.pausing.pauses if each.target.topic}
         all_paused = any(each.target.scope is PauseScope.GROUP for each in found.pausing.pauses)
         movements = {each.topic: self._movement(each, found.at_ms) for each in found.backlogs}
-        return Flow(found, movements, frozenset(paused), all_paused)
+        at_ms, before = self._looks[0][0], self._looks[0][1][_DEAD][1]
+        dying = max(0.0, (found.dead_letters_end - before) * 1000 / max(1000, found.at_ms - at_ms))
+        return Flow(found, movements, frozenset(paused), all_paused, dying)
 
     def close(self) -> None:
         """Release the clients; the next look opens others."""

@@ -144,6 +144,8 @@ class GroupStatus:
     """What keeps records waiting, each with how to fix it."""
 
     dependencies: tuple[WaitsForDependency, ...] = ()
+    dead_letters_end: int = 0
+    """Sum of the end offsets of the dead-letter topics. Between two looks it grows by what died."""
 
     @property
     def outages(self) -> list[WaitsForDependency]:
@@ -244,6 +246,7 @@ class StatusReader:
             _kept(letters, dead),
             tuple(faults),
             tuple(_waits(settings, each, backlogs) for each in dependency_states(settings, pauses, now_ms)),
+            sum(letters.ends.values()),
         )
 
     def _open(self, hidden: Ranges, now_ms: int) -> Iterable[str]:

@@ -125,6 +125,8 @@ def log_to_stderr(level: int | str, log_format: str = TEXT) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == JSON else TextFormatter(log_format))
     logging.basicConfig(level=level, handlers=[handler])
+    if logging.getLogger().getEffectiveLevel() > logging.DEBUG:
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each call at INFO, such as to a schema registry
 
 
 def child_log_format(text_format: str) -> str:

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from kafka_redelivery.cli.console.pages.letter import Node, tree_of
-from kafka_redelivery.cli.console.rendering import ago, share, short_number, size, span, sparkline
+from kafka_redelivery.cli.console.rendering import ago, prose, share, short_number, size, span, sparkline
 
 
 def test_a_tree_has_what_a_value_has() -> None:
@@ -71,3 +71,17 @@ def test_a_sparkline_is_a_picture_with_a_label() -> None:
     picture = sparkline([0, 1, 10], '"><script>')
     assert picture.count("<rect") == 2
     assert "<script>" not in picture
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("run `redelivery topology apply`, then\nlook", "run <code>redelivery topology apply</code>, then<br>look"),
+        ("<b> in `<i>`", "&lt;b&gt; in <code>&lt;i&gt;</code>"),
+        ("one ` alone", "one ` alone"),
+        ("\x1b`\u202e`", "\\x1b<code>\\u202e</code>"),
+    ],
+)
+def test_a_message_has_commands_and_lines(text: str, expected: str) -> None:
+    """And nothing in it is markup of its own."""
+    assert prose(text) == expected

@@ -7,12 +7,15 @@
   /* Colours: those of the system until another is chosen. */
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   document.addEventListener("click", (event) => {
-    const target = event.target.closest("[data-theme-toggle], [data-help]");
+    const target = event.target.closest("[data-theme-toggle], [data-help], [data-filters]");
     if (!target) return;
     if (target.matches("[data-theme-toggle]")) {
       root.dataset.theme = dark() ? "light" : "dark";
       localStorage.setItem("theme", root.dataset.theme);
       charts.redraw();
+    } else if (target.matches("[data-filters]")) {
+      const open = document.getElementById("filters").toggleAttribute("data-open");
+      target.setAttribute("aria-expanded", open);
     } else if (target.matches("[data-help]")) {
       help();
     }
@@ -153,6 +156,7 @@
     const text = new Date(seconds * 1000).toISOString();
     return all[all.length - 1] - all[0] > 86400 ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, 19);
   }
+  const seconds = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
   const charts = {
     drawn: new Map(),
     colour(name) {
@@ -177,7 +181,7 @@
           legend: { show: false },
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           scales: { y: { range: (_chart, _least, most) => [0, Math.max(1, most)] } },
-          axes: [{ ...axis, values: (_chart, ticks) => ticks.map((each) => clock(each, data.at)) }, { ...axis, size: 48 }],
+          axes: [{ ...axis, space: 90, incrs: seconds, values: (_chart, ticks) => ticks.map((each) => clock(each, data.at)) }, { ...axis, size: 48 }],
           series: [
             {},
             ...data.series.map((label, number) => ({ label, fill: colours[number % 4], stroke: colours[number % 4], width: 0, paths: bars, points: { show: false } })),
@@ -218,8 +222,6 @@
     resized = setTimeout(() => charts.redraw(), 150);
   });
   document.addEventListener("DOMContentLoaded", () => {
-    const here = document.querySelector(".views [aria-current]");
-    if (here) here.parentElement.scrollLeft = here.offsetLeft - 60;
     for (const each of boxes()) if (each.checked) picks.add(each.value); // the browser has kept them
     showPicks();
     charts.update();
