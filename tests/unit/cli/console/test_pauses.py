@@ -10,6 +10,7 @@ import pytest
 from kafka_redelivery.cli.console.access import LocalUser, Role, User, Visitor
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.pages import pauses
+from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.operations.flow import Flow, Movement
 from kafka_redelivery.consumers.operations.pausing import AppliedPauses
 from kafka_redelivery.consumers.operations.status import GroupStatus, TopicBacklog
@@ -56,8 +57,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return [PauseTarget(PauseScope.SOURCE, each) for each in sources] or [PauseTarget(PauseScope.GROUP)]
 
     monkeypatch.setattr(pauses, "write_note", note)
-    monkeypatch.setattr(pauses.pausing, "pause", pause)
-    monkeypatch.setattr(pauses.pausing, "targets_of", named)
+    monkeypatch.setattr(pausing, "pause", pause)
+    monkeypatch.setattr(pausing, "targets_of", named)
     monkeypatch.setattr(pauses, "TopicMetadataCache", lambda _: None)
     monkeypatch.setattr(pauses, "_WITHIN_S", 0)
     monkeypatch.setattr(pauses, "wall_clock_ms", lambda: NOW)

@@ -56,6 +56,7 @@ def test_child_processes_use_the_format_of_their_parent(form: str, child_format:
     program = (
         "import logging; from kafka_redelivery.consumers.telemetry.logs import *;"
         f"log_to_stderr('INFO', {form!r}); logging.getLogger('x').info('hello', extra={{'n': 1}});"
+        "logging.getLogger('httpx').info('a call to the schema registry');"
         "print(child_log_format('child'))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
