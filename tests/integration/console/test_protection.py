@@ -77,7 +77,7 @@ def test_a_read_only_console_changes_nothing(tmp_path: Path) -> None:
         assert "read-only" in answer.text
     for address in ("/redrive", "/discard", "/purge", "/export", "/letters/DLQ.orders-0@1/edit"):
         assert client(app).get(address).status_code == 403
-    assert 'action="/pauses"' not in client(app).get("/topology").text
+    assert 'href="/pause"' not in client(app).get("/topology").text
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_only_the_proxy_says_who_asks(tmp_path: Path) -> None:
     known = {"X-User": "ann", "X-Role": "operator"}
     page = client(app, "10.1.2.3").get("/topology", headers=known)
     assert page.status_code == 200
-    assert 'action="/pauses"' in page.text
+    assert 'href="/pause"' in page.text
     assert client(app, "10.2.0.1").get("/", headers=known).status_code == 403
     for headers in ([("X-User", "ann"), ("X-User", "eve")], [("X-User", " ")], []):
         assert client(app, "10.1.2.3").get("/", headers=headers).status_code == 403
     for role in ("king", "", "viewer"):
         page = client(app, "10.1.2.3").get("/topology", headers={"X-User": "ann", "X-Role": role})
-        assert 'action="/pauses"' not in page.text
+        assert 'href="/pause"' not in page.text
 
 
 def test_without_a_role_header_everyone_is_a_viewer(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_without_a_role_header_everyone_is_a_viewer(tmp_path: Path) -> None:
         "/topology", headers={"X-User": "ann", "X-Role": "admin"}
     )
     assert "viewer" in page.text
-    assert 'action="/pauses"' not in page.text
+    assert 'href="/pause"' not in page.text
 
 
 @pytest.mark.parametrize(

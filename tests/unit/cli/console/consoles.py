@@ -85,5 +85,5 @@ async def answered(
 def routes(app: Guard, method: str) -> list[str]:
     """Return the addresses that a method may ask for, with something for each parameter."""
     found = [each for each in app.inner.routes if isinstance(each, Route) and method in (each.methods or ())]
-    given = {"name": "DLQ.orders-0@1", "job": "3f9a2c01bd", "task": "x", "digest": "x"}
+    given = {"name": "DLQ.orders-0@1", "job": "3f9a2c01bd", "task": "x", "digest": "x", "what": "redrive"}
     return [each.path.format(**{name: given[name] for name in each.param_convertors}) for each in found]

@@ -22,6 +22,7 @@ def _document(state: str, **more: object) -> dict[str, Any]:
         "state": state,
         "createdMs": 0,
         "by": "ann",
+        "note": None,
         "cancelledMs": None,
         "cancelledBy": None,
         "letters": 400,

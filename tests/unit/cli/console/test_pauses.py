@@ -20,9 +20,9 @@ from tests.unit.consumers.records import NOW
 
 ORDERS = PauseTarget(PauseScope.SOURCE, "orders")
 BACKLOGS = (
-    TopicBacklog("orders", "source", 120),
-    TopicBacklog("billing.ready.orders", "ready", 3),
-    TopicBacklog("billing.retry.5m", "tier", 40),
+    TopicBacklog("orders", "source", 120, exact=True),
+    TopicBacklog("billing.ready.orders", "ready", 3, exact=True),
+    TopicBacklog("billing.retry.5m", "tier", 40, exact=True),
 )
 
 
