@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from examples.flights.wire import FLIGHTS, flight_record
 from tests.console.browsing import visiting
 from tests.console.flights import BROKEN, READY, Flights, failed_flights
 from tests.console.serving import Served, serving
@@ -47,16 +48,22 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
         expect(page.locator("#list")).to_contain_text(f"{unknown + BROKEN} dead letters")
         group.locator("a.failure").click()
         expect(page.locator("#list")).to_contain_text(f"{unknown} letters")
+        expect(page.get_by_role("list", name="Filters")).to_contain_text("fingerprint")
+
+        _find_and_pause(page, console.address, failed)
+        page.goto(f"{console.address}/letters?exception=UnknownPlaneError")
 
         _read_and_edit(page, failed)
 
         # The cause is repaired, and the group is redriven.
         failed.send_planes(failed.late)
-        page.goto(f"{console.address}/failures?state=waiting")
+        page.goto(f"{console.address}/failures")
         expect(group).to_contain_text(f"{unknown - 1}")  # what was edited has left the list
-        group.get_by_role("link", name="Redrive").click()
+        group.get_by_role("checkbox").check()
+        page.get_by_role("button", name="Redrive").click()
         expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} letters to send")
         expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} to {READY}")
+        page.get_by_label("Note").fill("the planes are there now")
         page.get_by_label("Rate").fill(str(RATE))
         page.get_by_label("Rate").press("Tab")
         expect(page.locator("#preview")).to_contain_text(f"at {RATE:.1f} a second this takes about")
@@ -73,9 +80,36 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
         page.get_by_role("link", name="Audit", exact=True).click()
         entries = page.locator("#list tbody tr")
         expect(entries.filter(has_text=job)).to_contain_text(["redrive"])
+        expect(entries.filter(has_text=job)).to_contain_text(["the planes are there now"])
+        expect(entries.filter(has_text="pause")).to_contain_text(["the planes are being loaded"])
         expect(entries.filter(has_text="edit")).to_have_count(1)
         for each in entries.all_inner_texts():
             assert "(console, " in each
+
+
+def _find_and_pause(page: Page, address: str, failed: Flights) -> None:
+    """Find a flight that arrived, and one that did not; pause the source for ten minutes, and end that."""
+    there = next(each for each in failed.flights if each not in failed.unknown)
+    page.get_by_role("searchbox").fill(flight_record(there)[0].decode())
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator("#places")).to_contain_text("acked")
+    page.get_by_role("searchbox").fill(flight_record(failed.unknown[0])[0].decode())
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator("#found")).to_contain_text("waiting")
+    expect(page.locator("#found")).to_contain_text("UnknownPlaneError")
+
+    page.goto(address)
+    page.get_by_role("link", name="Pause ...").click()
+    page.get_by_label(f"source {FLIGHTS}").check()
+    page.get_by_label("For", exact=True).select_option("10 minutes")
+    page.get_by_label("Note").fill("the planes are being loaded")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("link", name="Failures", exact=True).click()
+    expect(page.locator("#banner")).to_contain_text(f"Paused: source {FLIGHTS} until 20")
+    expect(page.locator("#banner")).to_contain_text("the planes are being loaded")
+    page.get_by_role("link", name="Resume or change").click()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#paused")).to_contain_text("Nothing is paused")
 
 
 def _read_and_edit(page: Page, failed: Flights) -> None:
@@ -128,6 +162,7 @@ def _see_what_recovered(page: Page, failed: Flights, job: str) -> None:
     died_again = len(failed.unknown) - 1 - failed.recoverable
     expect(page.locator("#list")).to_contain_text(f"{died_again} letters")
     page.get_by_role("link", name="Failures", exact=True).click()
+    page.get_by_role("link", name="Remove the filter state").click()
     group = page.locator("tr", has_text="UnknownPlaneError")
     expect(group).to_contain_text(f"{failed.recoverable + 1} recovered")
     expect(group).to_contain_text("%")

@@ -47,7 +47,7 @@ def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
     """The console of the group, when it has looked at everything."""
     with serving(bed[0]) as found:
         with visiting(browser, found.address) as visit:
-            page = visit.open("/failures")
+            page = visit.open("/failures?state=any")
             expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters")
             page.goto(f"{found.address}/topology")
             expect(page.locator("#topology")).to_contain_text("looked at")

@@ -30,6 +30,9 @@ VIEWS: Final = (
     View("letter", "DLQ", lambda known: f"/letters/{known.letter}"),
     View("compare", "What differs", lambda known: f"/letters/{known.letter}/compare?with={known.other}"),
     View("edit", "Edit and redrive", lambda known: f"/letters/{known.letter}/edit?again=1"),
+    View("find", "Find", lambda known: f"/find?q={known.letter.removeprefix('DLQ.')}"),
+    View("find-key", "Find", lambda _: "/find?q=k3"),
+    View("pause", "Pause", lambda _: "/pause"),
     View("redrive", "Redrive dead letters", lambda _: "/redrive?exception=*&again=1&rate=20"),
     View("discard", "Discard dead letters", lambda _: "/discard?exception=*"),
     View("export", "Export dead letters", lambda _: "/export"),
@@ -41,7 +44,7 @@ VIEWS: Final = (
     View("audit", "Audit", lambda _: "/audit"),
 )
 
-ALWAYS: Final = frozenset({"flow", "failures", "letter", "topology"})
+ALWAYS: Final = frozenset({"flow", "failures", "letter", "find-key", "topology"})
 """The views that a test without ``--long`` looks at, too: at least one of each kind of part."""
 
 NOWHERE: Final = View("nowhere", "Not Found", lambda _: "/no-such-page")

@@ -23,6 +23,9 @@ from kafka_redelivery.dead_letters.audit import note_outage
 from kafka_redelivery.topology.cluster.changes import changes, topic_rows
 
 _BARS: Final = 60
+_FEWEST: Final = 10
+"""Without some room beside it, a single bar has no label."""
+
 _WIDTHS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
 _WITHIN_S: Final = 5.0
 _OBEYED_S: Final = 3.0
@@ -48,7 +51,7 @@ def _chart(flow: Flow) -> tuple[str | None, int]:
     first, last = due[0], due[-1]
     width_s = next((each for each in _WIDTHS_S if (last - first) / each <= _BARS), _WIDTHS_S[-1])
     start = first // width_s * width_s
-    numbers = [0] * min(_BARS + 1, (last - start) // width_s + 1)
+    numbers = [0] * max(_FEWEST, min(_BARS + 1, (last - start) // width_s + 1))
     for each in due:
         numbers[min(len(numbers) - 1, (each - start) // width_s)] += 1
     at = [start + number * width_s for number in range(len(numbers))]
