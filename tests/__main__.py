@@ -69,10 +69,10 @@ def _verify(run: list[str]) -> int:
     failed = list(json.loads(_FAILED.read_text(encoding="utf-8"))) if _FAILED.exists() else []
     if code != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed) <= _UNSTEADY:
         return code
-    print("\nThese tests failed and run once more, alone:", *failed, sep="\n  ", flush=True)
+    print("\nThese tests failed and run once more, alone:", *failed, sep="\n  ", flush=True)  # noqa: T201 - for a person
     code = _pytest(["--numprocesses=0", *failed])
     if code == pytest.ExitCode.OK:
-        print("UNSTEADY, passed only alone:", *failed, sep="\n  ", flush=True)
+        print("UNSTEADY, passed only alone:", *failed, sep="\n  ", flush=True)  # noqa: T201 - for a person
     return code
 
 
