@@ -75,7 +75,9 @@ def test_from_a_failure_to_its_recovery(group: Group) -> None:
         (document,) = dlq_json(group, "jobs")["jobs"]
         assert "(console, " in document["by"]
         assert document["options"]["rate"] == 1000
-        until(lambda: "100 % of 150" in text_of(browser.get("/failures")), "the share that recovered is shown")
+        until(
+            lambda: "100 % of 150" in text_of(browser.get("/failures?state=any")), "the share that recovered is shown"
+        )
         until(lambda: {"flow", "letters", "jobs", "banner", "trail"} <= events.names, "events of all kinds came")
 
         def counted() -> bool:
