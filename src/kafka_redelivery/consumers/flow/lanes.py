@@ -32,6 +32,9 @@ _MAX_TARGET_ITEM_S = 0.02
 _MAX_QUEUED_S = 0.1
 """Up to this mean call duration every slot gets one queued item; with slower calls, fewer items are queued."""
 
+_MAX_QUEUED_BATCHES = 8
+"""Up to this many batches are queued for each slot of a fast batch handler: a batch has a fixed number of records."""
+
 _SMOOTHING = 0.2
 """Weight of the latest work item in the moving average of call durations."""
 
@@ -111,12 +114,14 @@ class Lanes:
         by_partition = ordering is Ordering.PARTITION
         self._target_item_s = min(_MAX_TARGET_ITEM_S, TARGET_ITEM_S * slots) if by_partition else TARGET_ITEM_S
 
-    @property
-    def max_queued(self) -> int:
-        """How many work items may be queued behind those in the slots, so that no slot waits for the polling thread."""
-        if self._mean_call_s is None or self._mean_call_s <= _MAX_QUEUED_S:
-            return self._slots
-        return int(self._slots * _MAX_QUEUED_S / self._mean_call_s)
+    def max_queued(self, slots: int) -> int:
+        """Return how many work items to queue behind those in so many slots: no slot waits for the next turn."""
+        mean_s = self._mean_call_s or 0.0
+        if mean_s > _MAX_QUEUED_S:
+            return min(slots, int(self._slots * _MAX_QUEUED_S / mean_s))
+        if self._filling is None or not self._mean_call_s:
+            return slots
+        return slots * max(1, min(_MAX_QUEUED_BATCHES, int(self._target_item_s / mean_s)))
 
     @property
     def ready(self) -> bool:

@@ -90,7 +90,7 @@ class Dispatcher:
         if self.suspended:
             return
         usable = self._usable_slots
-        room = usable + min(usable, self.lanes.max_queued) if limit is None else min(usable, limit)
+        room = usable + self.lanes.max_queued(usable) if limit is None else min(usable, limit)
         self.lanes.one_by_one = limit is not None
         self._limited = False
         while len(self.in_flight) < room:

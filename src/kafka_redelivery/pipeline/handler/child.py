@@ -317,7 +317,7 @@ class _Child:
 
     def _hand_out_to(self, handler: _HandlerSlots) -> None:
         capacity = handler.slots.capacity
-        limit = capacity + min(capacity, handler.lanes.max_queued)
+        limit = capacity + handler.lanes.max_queued(capacity)
         while not self._critical:
             alone = self._suspects and any(each.in_flight for each in self._distinct)
             full = alone or len(handler.in_flight) >= limit

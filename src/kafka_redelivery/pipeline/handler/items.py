@@ -92,8 +92,6 @@ class Runs:
     Takes the place of :class:`Lanes`, whose steps for each record take longer than a fast handler.
     """
 
-    max_queued = 1
-
     def __init__(self) -> None:
         self.held: AbstractSet[Partition] = frozenset()
         self._lanes: dict[AssignedPartition, Lane] = {}
@@ -114,6 +112,10 @@ class Runs:
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add a run of records of one partition."""
         self._waiting.append(WorkItem(self._lanes[assigned], messages))
+
+    def max_queued(self, slots: int) -> int:
+        """Return how many runs to queue behind those in so many slots."""
+        return slots
 
     def next_item(self) -> WorkItem | None:
         """Return the next run of a partition of which none is in the slot."""

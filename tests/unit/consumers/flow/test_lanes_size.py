@@ -1,10 +1,13 @@
 """Size and number of work items follow the duration of calls, and buffered records are counted exactly."""
 
+from datetime import timedelta
+
 import pytest
 
+from kafka_redelivery.consumers.flow.batch_filling import BatchFilling
 from kafka_redelivery.consumers.flow.lane import Buffered
 from kafka_redelivery.consumers.flow.lanes import MAX_RECORDS_PER_ITEM, TARGET_ITEM_S, Lanes
-from kafka_redelivery.topology.config.settings import Ordering
+from kafka_redelivery.topology.config.settings import BatchSection, Ordering
 from tests.unit.consumers.lane_steps import all_items, called, cheap, finish, offsets, opened
 from tests.unit.consumers.records import record
 
@@ -53,7 +56,15 @@ class TestItemSize:
         """A redelivery would have to wait behind queued items."""
         lanes = Lanes(Ordering.KEY, slots=64)
         called(lanes, call_s)
-        assert lanes.max_queued == queued
+        assert lanes.max_queued(64) == queued
+        assert lanes.max_queued(3) == min(3, queued)
+
+    @pytest.mark.parametrize(("call_s", "queued"), [(1e-6, 16), (0.001, 10), (0.004, 2), (0.05, 2), (0.2, 1), (60, 0)])
+    def test_fast_batches_queue_more(self, call_s: float, queued: int) -> None:
+        """A batch does not grow with the speed of its handler, so a turn hands out several."""
+        lanes = Lanes(Ordering.KEY, slots=2, filling=BatchFilling(BatchSection(wait=timedelta(0))))
+        called(lanes, call_s)
+        assert lanes.max_queued(2) == queued
 
 
 class TestBuffered:
