@@ -38,7 +38,7 @@ _COMMANDS: Final = {
     ),
     "find": (
         "commands.find:find",
-        "Say where a record is: in its source, a tier, a ready topic or a dead-letter topic, or finished.",
+        "Say where a record is: in its source, a handler, a tier, a ready topic or a dead-letter topic, or finished.",
     ),
     "console": (
         "console.command:ConsoleCommand",

@@ -216,9 +216,9 @@ def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_encrypted: bool) -> None:
     """The limit is on the time without progress, also for what is sent after the response has been made."""
-    monkeypatch.setitem(LIMITS_S, Wait.READER, 0.5)
-    monkeypatch.setitem(LIMITS_S, Wait.HEAD, 0.5)
-    monkeypatch.setattr("asyncio.constants.SSL_SHUTDOWN_TIMEOUT", 0.5)
+    monkeypatch.setitem(LIMITS_S, Wait.READER, 3.0)
+    monkeypatch.setitem(LIMITS_S, Wait.HEAD, 3.0)
+    monkeypatch.setattr("asyncio.constants.SSL_SHUTDOWN_TIMEOUT", 3.0)
     tls, trusting = _encryption(tmp_path) if is_encrypted else (None, None)
     with ExitStack() as stack, served(_App().app, tls) as running:
         slow = stack.enter_context(_connected(running))
@@ -230,9 +230,9 @@ def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
             piece = slow.recv(2**16)
             assert piece
             left -= len(piece)
-            time.sleep(0.1 * len(piece) / _MIB)
+            time.sleep(0.25 * len(piece) / _MIB)
         slow.close()  # an encrypted connection ends when both sides have closed it
-        assert time.monotonic() - began > 1
+        assert time.monotonic() - began > 3
 
 
 def test_no_more_is_read_of_a_body_that_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
