@@ -144,7 +144,7 @@ def test_deliveries_at_the_same_time(database: str) -> None:
                         if number < 7 and offset % 3 == 0:
                             raise LostError
                         done += 1
-            # The last ones to fail leave the record to whoever comes later, as a redelivery does.
+            # The last ones to fail leave the record to a later connection, as a redelivery does.
             for offset in range(60):
                 with Once(connection, record(offset)) as first:
                     if first:

@@ -305,7 +305,7 @@ def test_a_batch_that_waits_costs_no_time_of_the_processor(*, persist: bool) -> 
 
 
 def test_a_suspect_waits_without_others_and_costs_no_attempt() -> None:
-    """While it cannot be handed out, it is not isolated: whoever dies then was not killed by it."""
+    """While it cannot be handed out, it is not isolated: a worker that dies then was not killed by it."""
     kafka = simulated_kafka([30], bank=Bank([]), killers=frozenset({3}))
     _with_mails(kafka, 30)
     with pytest.raises(WorkerDiedError):

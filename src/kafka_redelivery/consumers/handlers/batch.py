@@ -132,7 +132,7 @@ class Batch(Generic[V]):
         return found
 
     def _number(self, record: Record[V]) -> int:
-        """Return the index of a record. Equal records are told apart, and a record need not be hashable."""
+        """Return the index of a record, by identity: two records may be equal, and a value may have no hash."""
         if not self._numbers:
             self._numbers = {id(each): index for index, each in enumerate(self._records)}
         number = self._numbers.get(id(record))

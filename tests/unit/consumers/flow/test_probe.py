@@ -1,4 +1,4 @@
-"""The probe of a dependency: who calls it, and that nobody waits for ever for its answer."""
+"""The probe of a dependency: which worker calls it, and that no record waits for ever for its answer."""
 
 from __future__ import annotations
 

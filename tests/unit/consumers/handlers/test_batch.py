@@ -208,7 +208,7 @@ def test_values_that_do_not_fit_the_type_are_not_in_the_batch() -> None:
 
 
 def test_an_unannotated_handler_in_the_kit() -> None:
-    """The kit is told."""
+    """`batch=True` says what an annotation would."""
     seen = []
 
     def handle(batch):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
