@@ -15,6 +15,7 @@ from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, Listed, listed
 from kafka_redelivery.cli.console.requests import go_to
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.consumers.operations.find import Found, State, Wanted
+from kafka_redelivery.dead_letters.index.sql import quoted
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 
@@ -118,6 +119,5 @@ def _texts(console: Console, text: str) -> tuple[Chosen, int] | None:
 
 def _condition(text: str) -> str:
     """Return a condition for letters that have a text in their failure."""
-    exact = text.replace("'", "''")
-    like = re.sub(r"([\\%_])", r"\\\1", text.lower()).replace("'", "''")
-    return f"lower(message) like '%{like}%' or lower(exception) like '%{like}%' or reason = '{exact}'"
+    like = quoted("%" + re.sub(r"([\\%_])", r"\\\1", text.lower()) + "%")
+    return f"lower(message) like {like} or lower(exception) like {like} or reason = {quoted(text)}"

@@ -22,6 +22,7 @@ from kafka_redelivery.cli.console.selection_form import UNDECIDED, Chosen, chose
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.dead_letters.audit import write_note
 from kafka_redelivery.dead_letters.exporting import exported
+from kafka_redelivery.dead_letters.index.sql import quoted
 from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.dead_letters.reading import no_progress
 
@@ -103,18 +104,14 @@ def _of_kinds(picked: Iterable[str]) -> str:
 
 
 def _is(column: str, text: str | None) -> str:
-    return f"{column} is null" if text is None else f"{column} = {_quoted(text)}"
+    return f"{column} is null" if text is None else f"{column} = {quoted(text)}"
 
 
 def _among(column: str, texts: Sequence[str | None]) -> str:
-    named = [_quoted(each) for each in texts if each is not None]
+    named = [quoted(each) for each in texts if each is not None]
     parts = [f"{column} in ({', '.join(named)})"] if named else []
     parts += [f"{column} is null"] if None in texts else []
     return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def show_export(console: Console, request: Request) -> Response:
