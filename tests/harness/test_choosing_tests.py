@@ -1,10 +1,11 @@
 """`./dev test` and `./dev verify` run the tests that they name."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.__main__ import runs
+from tests.__main__ import _verify, runs
 from tests.areas import AREAS, QUICK
 from tests.choosing import PARTS, part_of
 
@@ -85,3 +86,33 @@ def test_a_part_that_does_not_exist_is_refused(pytester: pytest.Pytester, argume
     result = pytester.runpytest_inprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{told}*"])
+
+
+@pytest.mark.parametrize(
+    ("failed", "alone", "code"),
+    [(["a"], 0, 0), (["a", "b"], 0, 0), (["a"], 1, 1), (["a", "b", "c"], 0, 1), ([], 0, 1)],
+)
+def test_few_failures_run_once_more_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    failed: list[str],
+    alone: int,
+    code: int,
+) -> None:
+    """One or two, which are listed. More are no accident, and a run can also fail without a failed test."""
+    record, runs_of_pytest = tmp_path / "lastfailed", []
+
+    def run(arguments: list[str]) -> int:
+        runs_of_pytest.append(arguments)
+        if len(runs_of_pytest) > 1:
+            return alone
+        record.write_text(json.dumps(dict.fromkeys(failed, True)), encoding="utf-8")
+        return 1
+
+    monkeypatch.setattr("tests.__main__._FAILED", record)
+    monkeypatch.setattr("tests.__main__._pytest", run)
+    assert _verify(["tests"]) == code
+    again = [["--numprocesses=0", *failed]] if len(failed) in {1, 2} else []
+    assert runs_of_pytest == [["tests"], *again]
+    assert ("UNSTEADY" in capsys.readouterr().out) is (code == 0)
