@@ -122,3 +122,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """Return all names, also those that are not imported yet, so that editors and notebooks complete them."""
+    return sorted({*globals(), *__all__})

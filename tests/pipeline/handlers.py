@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kafka_redelivery import BatchContext, Context, Record, Redeliver, Reject
+from kafka_redelivery import BatchContext, Context, Record, Redeliver, Reject, Unavailable
 
 
 def output_of(source: str) -> str:
@@ -32,8 +32,8 @@ def scripted(record: Record, context: Context) -> None:
         os._exit(3)
     if verb == "stall" and context.attempt == 1:
         time.sleep(60)
-    if verb == "hold":
-        _hold(Path(argument))
+    if verb in {"hold", "bank"}:
+        (_hold if verb == "hold" else _call_bank)(Path(argument))
     if verb == "quiet":
         return
     n = record.value["n"]
@@ -61,6 +61,14 @@ def _hold(gate: Path) -> None:
     gate.with_suffix(".held").touch()
     while not gate.exists():
         time.sleep(0.01)
+
+
+def _call_bank(down: Path) -> None:
+    """Note the call in a file, while there is one: the bank is down then."""
+    if down.exists():
+        with down.open("a", encoding="utf-8") as calls:
+            calls.write("called\n")
+        raise Unavailable("bank")
 
 
 def vectorized(batch: pa.RecordBatch, context: BatchContext) -> None:

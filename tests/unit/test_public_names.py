@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import kafka_redelivery
+
 
 def test_importing_all_names_needs_no_extra() -> None:
     """NumPy comes with the extra for Spark alone."""
@@ -13,3 +15,8 @@ def test_importing_all_names_needs_no_extra() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "App HandlerKit False\n"
+
+
+def test_editors_and_notebooks_complete_names_that_are_not_imported_yet() -> None:
+    """A module with ``__getattr__`` has to list them itself."""
+    assert set(kafka_redelivery.__all__) <= set(dir(kafka_redelivery))

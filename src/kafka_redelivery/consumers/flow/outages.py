@@ -54,10 +54,11 @@ class OutageView(Protocol):
         ...
 
 
-class _Threshold:
+class Threshold:
     """Which share of the latest calls has to find a dependency away before its outage opens."""
 
     def __init__(self, text: str | None) -> None:
+        """Begin to count; ``text``: such as ``50% of 100``, or ``None`` if one call is enough."""
         share, _, number = (text or "").partition("% of ")
         self._share = int(share or 0) / 100
         self._calls: deque[bool] | None = deque(maxlen=int(number)) if number else None
@@ -85,7 +86,7 @@ class _Dependency:
     """How many records are in flight at most without an outage."""
 
     outage: Outage
-    threshold: _Threshold
+    threshold: Threshold
     probe: Probe | None = None
     opening: str = ""
     """The id of the opening that this worker has published; empty if it has not."""
@@ -162,11 +163,14 @@ class Outages:
         self._met: dict[tuple[AssignedPartition, int], str] = {}
         """The records that met an outage and wait, by partition and offset."""
 
+        self.waiting: Mapping[str, int] = {}
+        """How many records of a query's micro-batch wait, by dependency; empty in a worker, which does not count."""
+
         self._known: Mapping[str, OutageNote] = {}
         self._decided: Mapping[str, OutageNote] = {}
         self._dependencies = {
             name: _Dependency(
-                name, section, full[name], Outage(_backoff(section)), _Threshold(section.threshold), probes.get(name)
+                name, section, full[name], Outage(_backoff(section)), Threshold(section.threshold), probes.get(name)
             )
             for name, section in sections.items()
         }
@@ -252,14 +256,23 @@ class Outages:
         failed = {index for index, _ in item.failures}
         others = 0
         for index, message in enumerate(item.messages[: item.position]):
-            name = self._met.pop((item.lane.assigned, message.offset()), None) if self._met else None
-            if index in failed:
-                continue
-            if name is None:
-                others += 1
-            else:
-                self._answered(self._dependencies[name], "a record that had waited was handled")
-        for name in needs if others else ():
+            met = bool(self._met) and self.tried(item.lane.assigned, message.offset(), succeeded=index not in failed)
+            others += not met and index not in failed
+        if others:
+            self.others_handled(needs, others, may_try)
+
+    def tried(self, assigned: AssignedPartition, offset: int, *, succeeded: bool) -> bool:
+        """A record has its outcome. Return whether it had met an outage; if it succeeded, that is over."""
+        name = self._met.pop((assigned, offset), None)
+        if name is not None and succeeded:
+            self._answered(self._dependencies[name], "a record that had waited was handled")
+        return name is not None
+
+    def others_handled(
+        self, needs: Iterable[str], others: int, may_try: Callable[[AssignedPartition, str], bool]
+    ) -> None:
+        """Records have succeeded that had met no outage; otherwise as :meth:`handled`."""
+        for name in needs:
             each = self._dependencies[name]
             each.threshold.count(others)
             # It may never have called what is away. Without a record that has, there is nothing better to go by.
@@ -276,8 +289,9 @@ class Outages:
             return
         each.outage = outage
         away_s = max(0, self.clock_ms() - each.since_ms) / 1000
-        waiting = sum(name == each.name for name in self._met.values())
-        text = "%s is back after %.0f s: %s; %d records that met its outage wait, and the load rises step by step"
+        met = sum(name == each.name for name in self._met.values())
+        waiting = f"{self.waiting[each.name]} records" if self.waiting else f"{met} records that met its outage"
+        text = "%s is back after %.0f s: %s; %s wait, and the load rises step by step"
         _log.warning(text, each.name, away_s, why, waiting)
         self._changed()
         self._publish(each, OutageState.CLOSED)
@@ -342,6 +356,25 @@ class Outages:
         now_s = self.clock_s()
         asks = each.asks and each.outage.phase(now_s, each.full) is Phase.HALF_OPEN
         return 0 if each.by_operator or asks else each.outage.limit(now_s, each.full)
+
+    @property
+    def to_try(self) -> tuple[AssignedPartition, int] | None:
+        """A record that met an outage whose pause is over; ``None`` = there is none."""
+        now_s, every = self.clock_s(), self._dependencies.values()
+        due = {each.name for each in every if each.outage.phase(now_s, each.full) is Phase.HALF_OPEN}
+        return next((key for key, name in self._met.items() if name in due), None)
+
+    @property
+    def since_answer_s(self) -> dict[str, float]:
+        """The dependencies with an outage, each with the seconds since it has answered; 0 = it has not."""
+        now_s, every = self.clock_s(), self._dependencies.values()
+        since = {each.name: each.outage.answered_s for each in every if each.outage.opened_s is not None}
+        return {name: 0.0 if at_s is None else now_s - at_s for name, at_s in since.items()}
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """The dependencies about whose failures the redelivery policy decides, because their outage takes too long."""
+        return frozenset(each.name for each in self._dependencies.values() if each.failing_s is not None)
 
     def _follow(self, *, joins: bool) -> None:
         """Take what is new in the control topic into account."""

@@ -20,8 +20,9 @@ from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.outages import Threshold
 from kafka_redelivery.consumers.flow.stops import HeldPartitions
-from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
+from kafka_redelivery.consumers.flow.work_item import FinishedItems, MetOutage, WorkItem
 from kafka_redelivery.consumers.handlers.child import SharedPosition, receive, send
 from kafka_redelivery.consumers.handlers.child_process_pool import formats_of, load_as_configured
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
@@ -39,6 +40,8 @@ from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Settings
+from kafka_redelivery.topology.outage import Outage
+from kafka_redelivery.topology.policy.decision import Failure
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -105,6 +108,28 @@ class HandlerConfig:
         return found
 
 
+class Attempt(NamedTuple):
+    """One run of a micro-batch, and what the driver knows of outages as it begins."""
+
+    number: int = 0
+    """Differs between runs: what an earlier one has found away is tried again."""
+
+    open: Mapping[str, float] = {}
+    """The dependencies with an outage, each with the seconds since it has answered; 0 = it has not."""
+
+    failing: frozenset[str] = frozenset()
+    """The dependencies about whose failures the redelivery policy decides, because their outage takes too long."""
+
+    over_ms: Mapping[str, int] = {}
+    """When the last outage of what a source needs was over (epoch ms), by source."""
+
+    only: tuple[Partition, int] | None = None
+    """The only record that is handled, to see whether what it has met is back; ``None`` = all are."""
+
+
+FIRST_ATTEMPT: Final = Attempt()
+
+
 class Given(NamedTuple):
     """Records of one partition, as the parent sends them."""
 
@@ -117,6 +142,8 @@ class Given(NamedTuple):
 
     Until all suspects have their outcomes, one record is handled at a time.
     """
+
+    attempt: Attempt = FIRST_ATTEMPT
 
 
 class Answer(NamedTuple):
@@ -197,9 +224,27 @@ class _HandlerSlots:
     def __init__(self, section: HandlerSection, slots: Slots, *, grace_s: float) -> None:
         self.slots = slots
         self.grace_s = grace_s
+        self.needs = frozenset(name for name, _ in section.dependencies)
+        self._thresholds = {
+            name: Threshold(each.threshold) for name, each in section.dependencies if each.threshold is not None
+        }
         self._single, self._vectorized = section.slots == 1, section.vectorized
         self.lanes = Runs() if self._single else Lanes(section.ordering, section.slots)
         self.in_flight: set[PublishedItem] = set()
+
+    def fails(self, met: MetOutage, attempt: Attempt) -> bool:
+        """Whether a record that found a dependency away has failed all the same; as :meth:`Outages.fails`."""
+        name = met.failure.dependency
+        threshold = self._thresholds.get(name)
+        if threshold is not None:
+            threshold.count(0, 1)
+        too_few = threshold is not None and name not in attempt.open and not threshold.reached
+        return too_few or name in attempt.failing
+
+    def count(self, item: WorkItem) -> None:
+        """Count the calls that found nothing away."""
+        for threshold in self._thresholds.values():
+            threshold.count(item.position - len(item.failures))
 
     def add(self, assigned: AssignedPartition, rows: Rows) -> None:
         """Add records of a partition."""
@@ -235,6 +280,13 @@ class _Child:
         self._suspects: set[tuple[int, int]] = set()
         """Partition number and offset."""
 
+        self._attempt = Attempt()
+        self._away: set[str] = set()
+        """The dependencies that were found away in this attempt."""
+
+        self._rising: dict[str, Outage] = {}
+        """The outages of those whose load rises again."""
+
         self._critical = False
         self._given: SimpleQueue[Given | None] = SimpleQueue()
         threading.Thread(target=self._receive, name="records", daemon=True).start()
@@ -260,10 +312,18 @@ class _Child:
             handler = self.handlers[item.lane.assigned.route.source]
             handler.in_flight.discard(item)
             self._free.append(item.place)
+            met = item.outage
+            if met is not None and handler.fails(met, self._attempt):
+                item.fail_after_all(met)
+                met = None
             done = item.without_taken()
-            handler.lanes.put_back(done)
             self._answer_all(done)
-            if item.held:
+            handler.count(done)
+            if met is not None:
+                self._meet(item, met.failure)
+                done.position += 1
+            handler.lanes.put_back(done)
+            if item.held and met is None:
                 self._held.hold(item.lane.assigned.partition, item.next_offset(), item.held)
         limit_s = monotonic_s() - SLICE_S
         for handler in self._distinct:
@@ -294,7 +354,9 @@ class _Child:
             given = self._given.get()
             if given is None:
                 raise EOFError
-            number, rows, suspect = given
+            number, rows, suspect, attempt = given
+            if attempt.number != self._attempt.number:
+                self._begin(attempt)
             if suspect:
                 with self._sending:
                     self._suspects.update((number, offset) for offset in rows.offsets())
@@ -315,9 +377,44 @@ class _Child:
         for handler in self._distinct:
             self._hand_out_to(handler)
 
+    def _begin(self, attempt: Attempt) -> None:
+        """Try what an earlier attempt has found away."""
+        now_s = monotonic_s()
+        self._attempt, self._away = attempt, set()
+        answered = {name: now_s - seconds for name, seconds in attempt.open.items()}
+        self._rising = {name: Outage(opened_s=at_s, answered_s=at_s) for name, at_s in answered.items()}
+
+    def _meet(self, item: PublishedItem, failure: Failure) -> None:
+        """Leave the record at which an item was held without an outcome, and all others that need the same."""
+        name, number = failure.dependency, item.number
+        self._away.add(name)
+        self.answer(number, [item.next_offset()], Outcomes(1, waits=name, met=failure))
+        for handler in self._distinct:
+            if name in handler.needs:
+                for other in handler.in_flight:
+                    other.stop = True
+
+    def _leave(self, handler: _HandlerSlots, name: str) -> None:
+        """Leave the records of a handler without outcomes."""
+        while (item := handler.lanes.next_item()) is not None:
+            offsets = _offsets(item.messages)
+            item.position = len(offsets)
+            handler.lanes.put_back(item)
+            self.answer(self._numbers[item.lane.assigned.partition], offsets, Outcomes(len(offsets), waits=name))
+
+    def _limit(self, handler: _HandlerSlots) -> int:
+        """Return how many items of a handler may be in flight."""
+        capacity, now_s = handler.slots.capacity, monotonic_s()
+        limits = [each.limit(now_s, capacity) for name, each in self._rising.items() if name in handler.needs]
+        handler.lanes.one_by_one = any(limit < capacity for limit in limits)
+        if handler.lanes.one_by_one:
+            return min(limits)
+        return capacity + handler.lanes.max_queued(capacity)
+
     def _hand_out_to(self, handler: _HandlerSlots) -> None:
-        capacity = handler.slots.capacity
-        limit = capacity + handler.lanes.max_queued(capacity)
+        for name in self._away & handler.needs if self._away else ():
+            self._leave(handler, name)
+        limit = self._limit(handler)
         while not self._critical:
             alone = self._suspects and any(each.in_flight for each in self._distinct)
             full = alone or len(handler.in_flight) >= limit

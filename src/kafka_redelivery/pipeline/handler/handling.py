@@ -17,10 +17,12 @@ from typing import Final, NamedTuple
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError, HandlerLoadError
 from kafka_redelivery.consumers.handlers.child import Child, ChildDiedError, LoadLimit, Setup
-from kafka_redelivery.pipeline.handler.child import POSITIONS_PER_SLOT, Answer, Given, HandlerConfig, load
+from kafka_redelivery.consumers.handlers.dependencies import Declared
+from kafka_redelivery.pipeline.handler.child import POSITIONS_PER_SLOT, Answer, Attempt, Given, HandlerConfig, load
 from kafka_redelivery.pipeline.handler.items import Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.topology.backoff import Backoff
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -62,6 +64,9 @@ class Handling:
         self._unanswered: list[dict[int, _Part]] = []
         """By partition number, in the order in which they were given: the records without an outcome, by offset."""
 
+        self.attempt = Attempt()
+        """The run of the micro-batch whose records are given."""
+
         self._records = self._bytes = self._idle_deaths = 0
         self._load_limit = LoadLimit()
         self._child: Child | None = self._started()
@@ -89,7 +94,7 @@ class Handling:
             if self._child is None:
                 self._start_again(())
             else:
-                self._child.give(Given(number, rows), self._deadlines)
+                self._child.give(Given(number, rows, attempt=self.attempt), self._deadlines)
         except ChildDiedError as death:
             yield from self._replace(death)
         yield from self.collect(0.0)
@@ -150,9 +155,7 @@ class Handling:
             _log.warning("%d records were being handled: %s", len(suspects), death.failure.message)
         elif suspects:
             number, offset = suspects.pop()
-            handled = self._take(Answer(number, [offset], Outcomes(1, [(0, death.failure)])))
-            _log.warning("%s-%d@%d: %s", *handled.records.partition, offset, death.failure.message)
-            yield handled
+            yield from self._failed(number, offset, death.failure)
         elif not death.killed:
             self._idle_deaths += 1
             _log.warning("%s; it was handling no record", death.failure.message)
@@ -163,6 +166,24 @@ class Handling:
             self._start_again(suspects)
         except ChildDiedError as again:
             yield from self._replace(again)
+
+    def _failed(self, number: int, offset: int, failure: Failure) -> Iterator[Handled]:
+        """Yield the failure of the record that killed its process; or, if that is so, that a dependency is away."""
+        partition = next(each for each, known in self._numbers.items() if known == number)
+        _log.warning("%s-%d@%d: %s", *partition, offset, failure.message)
+        name = Declared.by(self._handlers[partition.topic]).of_deadline
+        if not name or failure.kind is not FailureKind.DEADLINE:
+            yield self._take(Answer(number, [offset], Outcomes(1, [(0, failure)])))
+        elif name in self.attempt.failing:
+            failure = failure._replace(kind=FailureKind.RAISED, dependency=name)
+            yield self._take(Answer(number, [offset], Outcomes(1, [(0, failure)])))
+        else:
+            failure = failure._replace(kind=FailureKind.UNAVAILABLE, dependency=name)
+            yield self._take(Answer(number, [offset], Outcomes(1, waits=name, met=failure)))
+            for each, known in self._numbers.items():
+                left = list(self._unanswered[known])
+                if left and name in dict(self._handlers[each.topic].dependencies):
+                    yield self._take(Answer(known, left, Outcomes(len(left), waits=name)))
 
     def _start_again(self, suspects: Iterable[_Place]) -> None:
         """Start a child as soon as that is possible, and give it all records that have no outcome.
@@ -180,7 +201,8 @@ class Handling:
         for number, unanswered in enumerate(self._unanswered):
             for suspect, places in groupby(unanswered, lambda offset: (number, offset) in found):  # noqa: B023 - used here
                 offsets = list(places)
-                given = Given(number, _rows([unanswered[each] for each in offsets], offsets), suspect)
+                rows = _rows([unanswered[each] for each in offsets], offsets)
+                given = Given(number, rows, suspect, self.attempt)
                 self._child.give(given, self._deadlines)
 
     def _started(self) -> Child:

@@ -94,6 +94,9 @@ class Runs:
 
     def __init__(self) -> None:
         self.held: AbstractSet[Partition] = frozenset()
+        self.one_by_one = False
+        """See :class:`Lanes`. Not used: there is one call at a time anyway."""
+
         self._lanes: dict[AssignedPartition, Lane] = {}
         self._waiting: deque[WorkItem] = deque()
 
@@ -169,6 +172,11 @@ class Outcomes(NamedTuple):
     lateness: Sequence[tuple[int, int]] = ()
     seconds: Sequence[float] = ()
     emitted: Sequence[Emitted] = ()
+    waits: str = ""
+    """The dependency that is away, so that none of these records has an outcome; empty if they have."""
+
+    met: Failure | None = None
+    """How the handler found it away, if this is the record that did."""
 
     @property
     def critical(self) -> bool:

@@ -20,7 +20,7 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S, AbortDeadline
 from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
-from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import Attempt, HandlerConfig
 from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
@@ -28,6 +28,7 @@ from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
 from kafka_redelivery.pipeline.task.task import RESULT, SparkTask
+from kafka_redelivery.transport.protocols import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,14 +101,13 @@ class MicroBatches:
                 self.gate.wait()
                 with self.shutdown.micro_batch():
                     if not self.gate.closed:  # looked at again, because now the micro-batch counts as running
-                        self._run(frame, number)
-                        done = True
+                        done = self._run(frame, number)
         except Exception as error:  # noqa: BLE001 - run_stream raises it again
             self.failure = error
             raise QueryEndedError from None
 
-    def _run(self, frame: DataFrame, number: int) -> None:
-        begun_s = monotonic_s()
+    def _run(self, frame: DataFrame, number: int) -> bool:
+        """Run the tasks of a micro-batch. Return whether all its records have their outcomes, despite outages."""
         several = any(section.slots > 1 for section in self.config.sections)
         per_core = 1 if several else _TASKS_PER_CORE
         tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
@@ -118,6 +118,9 @@ class MicroBatches:
                 self.member.renew()
             member = self.member.member(than=outdated)
             self._unsettled = True
+            begun_s, outages = monotonic_s(), self.gate.outages
+            attempt = Attempt() if outages is None else outages.begin()
+            part = frame if attempt.only is None else frame.where(_is_in(attempt.only[0]))
             plan = TaskPlan(
                 self._query,
                 self.config,
@@ -126,9 +129,10 @@ class MicroBatches:
                 dict(self._runners),
                 marks=self.topics.marks,
                 named_in_commits=self.topics.named_in_commits,
+                attempt=attempt,
             )
             try:
-                rows = frame.coalesce(tasks).mapInArrow(SparkTask(plan), RESULT).collect()
+                rows = part.coalesce(tasks).mapInArrow(SparkTask(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
                 if self.shutdown.cancelled:
@@ -143,7 +147,7 @@ class MicroBatches:
                     self._abort_deadline.succeeded()
                     self._unsettled = False
                     _log_outcomes(number, monotonic_s() - begun_s, results)
-                    return
+                    return outages is None or not outages.end(attempt, results, begun_s)
                 cause = repeated[0].cause
                 outdated = member if any(each.status is TaskStatus.OUTDATED for each in repeated) else None
             self._pause(number, cause)
@@ -182,6 +186,10 @@ class MicroBatches:
                 raise StreamHaltedError(
                     f"another query of group {self.config.settings.group} was started and has taken over; this one ends"
                 )
+
+
+def _is_in(partition: Partition) -> str:
+    return f"topic = '{partition.topic}' AND partition = {partition.number}"
 
 
 def _repeatable(error: Exception) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from typing import Final
 
-from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
+from kafka_redelivery.pipeline.stream.query_outages import QueryOutages
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
-from kafka_redelivery.topology.wire.outages import OutageNote
 from kafka_redelivery.transport.protocols import Partition
-
-_log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
 
@@ -30,8 +26,7 @@ class PauseGate:
         pauses: PauseView,
         topics: Collection[str],
         shutdown: Shutdown,
-        dependencies: Collection[str] = (),
-        decided: Callable[[], Mapping[str, OutageNote]] = dict,
+        outages: QueryOutages | None = None,
     ) -> None:
         """Keep the arguments.
 
@@ -39,15 +34,14 @@ class PauseGate:
             pauses: what is paused.
             topics: the sources and their ready topics.
             shutdown: ends the wait.
-            dependencies: what the sources depend on.
-            decided: returns what operators have said of dependencies last.
+            outages: those of what the sources depend on; ``None`` = they depend on nothing.
         """
         self._pauses = pauses
         self._topics = tuple(topics)
         self._shutdown = shutdown
-        self._dependencies, self._decided = tuple(dependencies), decided
+        self.outages = outages
         self.waiting = False
-        """Whether a micro-batch waits for the end of a pause."""
+        """Whether a micro-batch waits for the end of a pause or of an outage."""
 
     @property
     def paused(self) -> list[str]:
@@ -61,16 +55,13 @@ class PauseGate:
 
     @property
     def away(self) -> list[str]:
-        """The dependencies that are away, as an operator says."""
-        decided, now_ms = self._decided(), wall_clock_ms()
-        return [name for name in self._dependencies if name in decided and decided[name].is_open(now_ms)]
+        """The dependencies because of which no micro-batch may begin."""
+        return [] if self.outages is None else self.outages.away
 
     def wait(self) -> None:
         """Wait until micro-batches may begin, or until :class:`Shutdown` lets none begin."""
         try:
             while self.closed and not self._shutdown.refuses:
-                if not self.waiting and (away := self.away):
-                    _log.warning("%s is away, as an operator says; the query waits", ", ".join(away))
                 self.waiting = True
                 self._shutdown.wait_cancelled(_LOOK_S)
         finally:
@@ -78,11 +69,12 @@ class PauseGate:
 
     def report(self, observer: QueryObserver, partitions: Collection[Partition]) -> None:
         """Report what is paused, and that it is applied if no micro-batch runs. Called once a second or more often."""
-        current = self._pauses.current
+        current, away = self._pauses.current, self.away
         if self._shutdown.idle:
             self._pauses.applied(current)
-        held, away = Counter(partition.topic for partition in partitions), self.away
+        held = Counter(partition.topic for partition in partitions)
         observer.paused(held if self.paused else {}, current.end)
-        if self._dependencies:
-            waiting = held if away else dict.fromkeys(held, 0)
-            observer.outages({name: name in away for name in self._dependencies}, waiting)
+        if self.outages is not None:
+            states = self.outages.states
+            waits = away or any(states.values())
+            observer.outages(states, held if waits else dict.fromkeys(held, 0))

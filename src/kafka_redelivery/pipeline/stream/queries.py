@@ -28,7 +28,7 @@ from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches
 from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
-from kafka_redelivery.pipeline.stream.settling import WaitingRecords, settle, waiting_records
+from kafka_redelivery.pipeline.stream.settling import WaitingRecords, settle, unhandled_records, waiting_records
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.sink_table import SinkTable, TableQuery, cause_of, triggered
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics, save_positions, start_offsets
@@ -95,24 +95,24 @@ class Queries:
 
         Raises:
             StreamHaltedError: some partitions were left out, or the table could not be written.
-            StreamUnsettledError: records still wait, or its time was over.
+            StreamUnsettledError: records still wait, or its time was over, or a dependency was found away.
         """
         late = waiting = None
-        if until_settled is None:
-            self._handle_once(None)
-        else:
-            end_s = monotonic_s() + until_settled.total_seconds()
-            try:
+        try:
+            if until_settled is None:
+                self._handle_once(None)
+            else:
+                end_s = monotonic_s() + until_settled.total_seconds()
                 waiting = settle(lambda: self._handle_once(end_s), self._waiting, self._pause, until_settled)
-            except StreamUnsettledError as error:
-                late = error  # what was handled is still appended
+        except StreamUnsettledError as error:
+            late = error  # what was handled is still appended
         if self.table is not None and not self.shutdown.requested:
             self._append(self.table)
         if self.lost.problem:
             self._say_waiting(waiting, None)
             raise StreamHaltedError(self.lost.problem)
         if late is not None and not self.shutdown.requested:
-            raise late
+            raise self._with_count(late) if self.gate.away else late
         self._say_waiting(waiting, until_settled)
 
     def save_positions(self) -> None:
@@ -123,10 +123,17 @@ class Queries:
     def _handle_once(self, end_s: float | None) -> None:
         """Handle what is there now; at ``end_s`` (monotonic) no other micro-batch begins.
 
+        Without that time it does not wait for the end of an outage.
+
         Raises:
-            StreamUnsettledError: at that time it had not read everything.
+            StreamUnsettledError: at that time it had not read everything, or a dependency is away.
         """
-        self._handle(lambda writer: self._supervise(writer.trigger(availableNow=True), end_s=end_s, restarts=False))
+
+        def run(writer: DataStreamWriter) -> bool:
+            once = writer.trigger(availableNow=True)
+            return self._supervise(once, end_s=end_s, restarts=False, waits=end_s is not None)
+
+        self._handle(run)
 
     def _append(self, table: SinkTable) -> None:
         """Append to the table what was sent.
@@ -147,6 +154,16 @@ class Queries:
     def _waiting(self) -> WaitingRecords:
         with _unwrapped_errors(self.batches):
             return waiting_records(self.frames, self.settings, self.counts)
+
+    def _with_count(self, error: StreamUnsettledError) -> StreamUnsettledError:
+        """Return the error with the number of records that have no outcome yet."""
+        try:
+            with _unwrapped_errors(self.batches):
+                number = unhandled_records(self.frames, self.settings, self.counts)
+        except Exception as unknown:  # noqa: BLE001 - of Kafka or of Spark
+            _log.warning("how many records have no outcome is unknown: %s", first_line(unknown))
+            return error
+        return StreamUnsettledError(f"{error}; {number:,} records of sources and ready topics have no outcome")
 
     def _say_waiting(self, known: WaitingRecords | None, until_settled: timedelta | None) -> None:
         """Say how many records wait, unless a shutdown was requested.
@@ -260,6 +277,7 @@ class Queries:
         table: TableQuery | None = None,
         handling: bool = True,
         restarts: bool = True,
+        waits: bool = True,
         end_s: float | None = None,
     ) -> bool:
         """Run a query until it ends by itself, or a shutdown is requested.
@@ -269,6 +287,7 @@ class Queries:
             table: the query that appends to the sink table beside it; it has been started.
             handling: whether it is the query that handles records, which the monitor reports.
             restarts: whether to end it when a partition that was left out can go on.
+            waits: whether it waits for the end of an outage.
             end_s: when no other micro-batch begins (monotonic).
 
         Returns:
@@ -276,7 +295,7 @@ class Queries:
 
         Raises:
             RecordsDeletedError: Kafka deleted records that the query had to handle.
-            StreamUnsettledError: at ``end_s`` it had not read everything.
+            StreamUnsettledError: at ``end_s`` it had not read everything, or it does not wait for what is away.
         """
         self.shutdown.resume()
         query = writer.start()
@@ -293,7 +312,8 @@ class Queries:
                     self.shutdown.wait_for_micro_batch()
                     self.shutdown.release_soon()
                     return False
-                if end_s is not None and monotonic_s() >= end_s:
+                late = end_s is not None and monotonic_s() >= end_s
+                if late or (self.gate.waiting and not waits and self.gate.away):
                     end_in_time(query, self.shutdown, self.gate)
                     return False
                 held = held or (restarts and self.lost.moved())
@@ -315,14 +335,16 @@ def end_in_time(query: StreamingQuery, shutdown: Shutdown, gate: PauseGate) -> N
     """
     paused, away = (gate.paused, gate.away) if gate.waiting else ([], [])
     ended = shutdown.hold() or shutdown.wait_for_micro_batch()
-    if ended and query.awaitTermination(_LAST_S):  # type: ignore[arg-type] # accepts float
+    if ended and query.awaitTermination(POLL_S if away else _LAST_S):  # type: ignore[arg-type] # accepts float
         return
     shutdown.release_soon()
     query.stop()
+    if away:
+        raise StreamUnsettledError(
+            f"not settled: an outage of {', '.join(away)} (see `redelivery outage`); run again when it is over"
+        )
     if paused:
         cause = f"a pause of {', '.join(paused)} (see `redelivery status`)"
-    elif away:
-        cause = f"an outage of {', '.join(away)}, as an operator says (see `redelivery outage`)"
     else:
         cause = "records are not handled yet" if ended else "a micro-batch was still running, and was cancelled"
     raise StreamUnsettledError(f"not settled in time: {cause}; run again, or allow more time")

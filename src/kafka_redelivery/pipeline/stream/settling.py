@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.operations.waiting import partitions_of
-from kafka_redelivery.pipeline.frames import DONE, Frames, header_number, read_progress, stable_ends
+from kafka_redelivery.pipeline.frames import DONE, Frames, ReaderProgress, header_number, read_progress, stable_ends
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.cluster.plan import scheduler_group
@@ -20,6 +21,7 @@ from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
 
@@ -67,16 +69,38 @@ def waiting_records(frames: Frames, settings: Settings, counts: Mapping[str, int
     ready = partitions_of(ready_topics(settings), counts)
     marks = topic_marks(offsets.calls, {each.topic for each in (*tiers, *ready)})
     progress = read_progress(offsets, {scheduler_group(settings.group): tiers, settings.group: ready}, marks).partitions
-    starts = offsets.log_start_offsets([*tiers, *ready])
+    waiting = _unfinished(frames, offsets, [*tiers, *ready], progress)
+    if waiting is None:
+        return WaitingRecords(0)
+    due = header_number(SCHEDULED_DELIVERY)
+    return WaitingRecords(*waiting.select(due.alias("due")).agg(F.count("*"), F.min("due"), F.max("due")).collect()[0])
+
+
+def unhandled_records(frames: Frames, settings: Settings, counts: Mapping[str, int]) -> int:
+    """Count the records of sources and ready topics that have no outcome yet; otherwise as :func:`waiting_records`."""
+    offsets, sources = PartitionOffsets(settings.kafka), [each.topic for each in settings.sources]
+    partitions = partitions_of([*sources, *ready_topics(settings)], counts)
+    marks = topic_marks(offsets.calls, {each.topic for each in partitions})
+    progress = read_progress(offsets, {settings.group: partitions}, marks).partitions
+    found = _unfinished(frames, offsets, partitions, progress)
+    return 0 if found is None else found.count()
+
+
+def _unfinished(
+    frames: Frames,
+    offsets: PartitionOffsets,
+    partitions: Iterable[Partition],
+    progress: Mapping[Partition, ReaderProgress],
+) -> DataFrame | None:
+    """Return the records without an outcome; ``None`` = there are none."""
+    starts = offsets.log_start_offsets(partitions)
     ends, undecided = stable_ends(offsets, starts, _MARKERS_S)
     ends |= offsets.last_stable_offsets(undecided)  # a transaction of a scheduler may be open
     starts |= {each: max(starts[each], found.watermark) for each, found in progress.items()}
     unread = [(each, start, ends[each]) for each, start in starts.items() if start < ends[each]]
     if not unread:
-        return WaitingRecords(0)
-    waiting = frames.with_status(frames.records(unread), progress).where(F.col("status") != DONE)
-    due = header_number(SCHEDULED_DELIVERY)
-    return WaitingRecords(*waiting.select(due.alias("due")).agg(F.count("*"), F.min("due"), F.max("due")).collect()[0])
+        return None
+    return frames.with_status(frames.records(unread), progress).where(F.col("status") != DONE)
 
 
 def settle(

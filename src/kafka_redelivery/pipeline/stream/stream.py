@@ -8,15 +8,22 @@ checkpoint: the checkpoint only says what to read next, and tasks skip records t
 from __future__ import annotations
 
 import logging
+import secrets
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_redelivery.consumers.process.pause_watch import watch_pauses
+from kafka_redelivery.consumers.flow.outages import Outages
+from kafka_redelivery.consumers.flow.probe import Probe, as_probe
+from kafka_redelivery.consumers.handlers.handler import find_handler
+from kafka_redelivery.consumers.process.pause_watch import PauseWatch, watch_pauses
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.logs import TEXT, child_log_format
+from kafka_redelivery.consumers.writes.jitter import draws
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.handler.child import HandlerConfig
 from kafka_redelivery.pipeline.handler.handling import Handling
@@ -30,6 +37,7 @@ from kafka_redelivery.pipeline.stream.membership import NAME, membership, refuse
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.monitor import ROLE, query_monitor
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.pipeline.stream.query_outages import QueryOutages
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
 from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, validate_sink
@@ -100,8 +108,6 @@ def run_stream(
         stop = stack.enter_context(shutdown_on_signals(settings.limits.shutdown_timeout, shutdown))
         monitor = stack.enter_context(query_monitor(settings))
         pauses = stack.enter_context(watch_pauses(settings, ROLE, settings.instance or NAME, monitor.health))
-        needs = sorted({name for source in settings.sources for name in source.dependencies})
-        monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop, needs, lambda: pauses.decided)
         jars = () if section.sink is None else (DELTA,)
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
@@ -112,6 +118,8 @@ def run_stream(
         }
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, jars)
         session = stack.enter_context(own)
+        outages = _outages(config, pauses, monitor.health, session.sparkContext.defaultParallelism)
+        monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop, outages)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
         member = stack.enter_context(membership(settings, wanted, stop))
         scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
@@ -151,6 +159,38 @@ def run_stream(
                 queries.run()
         finally:
             queries.save_positions()
+
+
+def _outages(config: HandlerConfig, pauses: PauseWatch, health: Health, cores: int) -> QueryOutages | None:
+    """Return the outages of what the handlers declare; ``None`` if they declare nothing.
+
+    Raises:
+        HandlerLoadError: a probe cannot be loaded.
+        SerdeError: a schema cannot be loaded.
+    """
+    sections = {name: each for section in config.sections for name, each in section.dependencies}
+    if not sections:
+        return None
+    settings, full = config.settings, Counter[str]()
+    for section in config.sections:
+        full.update({name: section.slots * cores for name, _ in section.dependencies})
+    instance = settings.instance or NAME
+    probes = {
+        name: Probe(name, as_probe(find_handler(each.probe)), instance, pauses)
+        for name, each in sections.items()
+        if each.probe is not None
+    }
+    outages = Outages(
+        sections=sections,
+        full=full,
+        probes=probes,
+        view=pauses,
+        health=health,
+        instance=instance,
+        draw=lambda: abs(next(draws())),
+        new_id=lambda: secrets.token_hex(8),
+    )
+    return QueryOutages(outages, config.routes(), settings.handlers)
 
 
 def _is_no_query_end(record: logging.LogRecord) -> bool:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_redelivery.consumers.telemetry.observers import Committed
-from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import FIRST_ATTEMPT, Attempt, HandlerConfig
+from kafka_redelivery.topology.policy.decision import Failure
+from kafka_redelivery.transport.protocols import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class TaskPlan:
     named_in_commits: bool = False
     """Whether commits name their topic, because all members of the group can read that."""
 
+    attempt: Attempt = FIRST_ATTEMPT
+
     @property
     def group(self) -> str:
         """The consumer group."""
@@ -59,6 +63,29 @@ class TaskStatus(StrEnum):
     """Another task has these partitions. The micro-batch runs again."""
 
 
+class Met(NamedTuple):
+    """A record that found something away that its source has declared."""
+
+    partition: Partition
+    offset: int
+    failure: Failure
+
+
+@dataclass(slots=True)
+class TaskOutages:
+    """What a task has seen of the dependencies of its sources."""
+
+    met: list[Met] = field(default_factory=list)
+    waiting: Counter[str] = field(default_factory=Counter)
+    """How many records have no outcome because it is away, by dependency."""
+
+    handled: set[str] = field(default_factory=set)
+    """The sources of which a record was handled without a failure."""
+
+    failed: dict[str, Failure] = field(default_factory=dict)
+    """The dependencies that were found away by records that have failed all the same, each with the last of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """What one task did."""
@@ -74,6 +101,8 @@ class TaskResult:
     writes: Sequence[Committed] = field(default=())
     aborted: Sequence[str] = ()
     """The cause of each transaction that was aborted and repeated."""
+
+    outages: TaskOutages = field(default_factory=TaskOutages)
 
     def to_bytes(self) -> bytes:
         """Serialise for a row of Spark."""

@@ -109,7 +109,7 @@ def run_task(runner: Runner, plan: TaskPlan, number: int, batches: Iterator[pa.R
             run.abandon()  # does nothing if the task has finished its writes
     if run is None:
         return TaskResult(None, status, cause, runner.name)
-    return TaskResult(number, status, cause, runner.name, run.report.writes, run.report.aborted)
+    return TaskResult(number, status, cause, runner.name, run.report.writes, run.report.aborted, run.report.outages)
 
 
 def _status(error: HaltedError | TransportError) -> TaskStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Final, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.telemetry.observers import Committed, HaltLabel
@@ -24,7 +25,7 @@ from kafka_redelivery.consumers.writes.outcomes import Outcomes
 from kafka_redelivery.consumers.writes.refusals import failure_of
 from kafka_redelivery.pipeline.handler.items import Emitted, Handled
 from kafka_redelivery.pipeline.handler.rows import Rows
-from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.pipeline.task.contract import Met, TaskOutages, TaskPlan
 from kafka_redelivery.pipeline.task.open_partition import OpenPartition
 from kafka_redelivery.pipeline.task.runner import Runner
 from kafka_redelivery.topology.policy.decision import FailureKind
@@ -141,6 +142,8 @@ class TaskReport:
     aborted: list[str] = field(default_factory=list)
     """The cause of each aborted write."""
 
+    outages: TaskOutages = field(default_factory=TaskOutages)
+
     def committed(self, details: Committed) -> None:
         """See :class:`OutcomeObserver`."""
         self.writes.append(details)
@@ -185,6 +188,10 @@ class TaskRun:
         self._plan = plan
         settings = plan.config.settings
         limits = settings.limits
+        self._needs = {topic: frozenset(dict(section.dependencies)) for topic, section in settings.handlers.items()}
+        """What each source depends on."""
+
+        self._handler.attempt = plan.attempt
         self._vectorized = {topic for topic, handler in settings.handlers.items() if handler.vectorized}
         self._run = limits.batch_records
         self._writer = runner.writer(number, plan)
@@ -211,14 +218,37 @@ class TaskRun:
         self._open(parts)
         for rows in parts:
             opened = self._partitions[rows.partition]
+            if self._plan.attempt.only is not None:
+                self._try(opened, rows, *self._plan.attempt.only)
+                continue
             run = self._run
             if opened.assigned.route.source not in self._vectorized:
                 run = min(_MAX_RECORDS_PER_RUN, run)
             for first in range(0, len(rows), run):
                 part = rows[first : first + run]
+                if self._leaves(opened, part):
+                    continue
                 self._collect_until(lambda: not self._handler.full and opened.has_room(part))  # noqa: B023 - called here
                 for left in list(opened.unfinished(part)):
                     self._take(self._handler.handle(left))
+
+    def _try(self, opened: OpenPartition, rows: Rows, partition: Partition, offset: int) -> None:
+        """Have a single record handled. Those before it stay unfinished, and those behind it are not looked at."""
+        tracked = rows[: bisect_right(rows.offsets(), offset)]
+        if rows.partition != partition or not len(tracked):
+            return
+        for left in list(opened.unfinished(tracked)):
+            opened.unanswered.intersection_update({offset})
+            if offset in left.offsets():
+                self._take(self._handler.handle(left.of([offset])))
+
+    def _leaves(self, opened: OpenPartition, rows: Rows) -> bool:
+        """Whether records stay without an outcome, because what their source needs was found away in this task."""
+        waiting = self.report.outages.waiting
+        name = next((each for each in self._needs[opened.assigned.route.source] if each in waiting), None)
+        if name is not None:
+            waiting[name] += sum(offset >= opened.assigned.progress.next_offset for offset in rows.offsets())
+        return name is not None
 
     def finish(self) -> None:
         """Write the remaining outcomes and wait for the end of the write.
@@ -269,6 +299,10 @@ class TaskRun:
 
     def _take(self, results: Iterator[Handled]) -> None:
         for handled in results:
+            if self._needs[self._partitions[handled.records.partition].assigned.route.source]:
+                self._note_outages(handled)
+                if handled.outcomes.waits:
+                    continue
             if not self._committer.batch.size:
                 self._batch_since_s = monotonic_s()
             self._committer.batch.add_outcomes(self._outcomes_of(handled), handled.outcomes.failures)
@@ -276,6 +310,20 @@ class TaskRun:
                 self._begin()
             if handled.outcomes.critical:
                 self._await_write()
+
+    def _note_outages(self, handled: Handled) -> None:
+        """Note what records say about the dependencies of their source."""
+        rows, outcomes = handled
+        noted, opened = self.report.outages, self._partitions[rows.partition]
+        if outcomes.waits:
+            noted.waiting[outcomes.waits] += outcomes.number
+            opened.unanswered.difference_update(rows.offsets())
+            if outcomes.met is not None:
+                noted.met.append(Met(rows.partition, rows[0].offset(), outcomes.met))
+            return
+        if outcomes.number > len(outcomes.failures):
+            noted.handled.add(opened.assigned.route.source)
+        noted.failed |= {failure.dependency: failure for _, failure in outcomes.failures if failure.dependency}
 
     def _is_full(self) -> bool:
         return self._committer.full or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
@@ -292,6 +340,7 @@ class TaskRun:
                     headers_of(rows[index])  # removes the headers, which cannot be read
             if opened.assigned.redelivered and index >= len(lineages):
                 lineages.append(lineage_of(opened.assigned, rows[index]))  # its process died before it returned it
+        over_ms = self._plan.attempt.over_ms.get(opened.assigned.route.source) if outcomes.lateness else None
         found = RowsOutcomes(
             assigned=opened.assigned,
             messages=cast("list[Message]", rows),
@@ -299,6 +348,7 @@ class TaskRun:
             redelivered=opened.assigned.redelivered,
             lineages=lineages,
             lateness=outcomes.lateness,
+            delayed_ms=None if over_ms is None else max(0, wall_clock_ms() - over_ms),
             seconds=outcomes.seconds,
             tables=list(outcomes.emitted),
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamUnsettledError
+from kafka_redelivery.pipeline.stream import queries
 from kafka_redelivery.pipeline.stream.queries import Queries
 from kafka_redelivery.pipeline.stream.settling import WaitingRecords
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
@@ -26,10 +27,11 @@ class Late(Queries):
         return WaitingRecords(0)
 
 
-def late(problem: str) -> Late:
+def late(problem: str, *away: str) -> Late:
     """Return queries without a table, which leave partitions out if there is a problem."""
     given: dict[str, Any] = dict.fromkeys(each.name for each in fields(Queries))
-    return Late(**given | {"shutdown": Shutdown(WITHIN), "lost": SimpleNamespace(problem=problem)})
+    given |= {"shutdown": Shutdown(WITHIN), "lost": SimpleNamespace(problem=problem)}
+    return Late(**given | {"gate": SimpleNamespace(away=away), "batches": SimpleNamespace(failure=None)})
 
 
 def test_a_run_that_is_late_says_so_at_its_end() -> None:
@@ -38,3 +40,17 @@ def test_a_run_that_is_late_says_so_at_its_end() -> None:
         late("").run_available_now(WITHIN)
     with pytest.raises(StreamHaltedError, match="orders-0 is left out"):
         late("orders-0 is left out").run_available_now(WITHIN)
+
+
+@pytest.mark.parametrize("within", [None, WITHIN])
+def test_a_run_that_an_outage_has_ended_says_how_many_records_wait(
+    monkeypatch: pytest.MonkeyPatch, within: timedelta | None
+) -> None:
+    """If they cannot be counted, it ends with the same error."""
+    monkeypatch.setattr(queries, "unhandled_records", lambda *_: 1_200)
+    text = "records are not handled yet; 1,200 records of sources and ready topics have no outcome"
+    with pytest.raises(StreamUnsettledError, match=text):
+        late("", "bank").run_available_now(within)
+    monkeypatch.setattr(queries, "unhandled_records", None)
+    with pytest.raises(StreamUnsettledError, match=r"records are not handled yet$"):
+        late("", "bank").run_available_now(within)

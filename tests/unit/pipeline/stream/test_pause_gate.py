@@ -10,7 +10,6 @@ import pytest
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
-from kafka_redelivery.topology.wire.outages import OutageNote, OutageState
 from kafka_redelivery.topology.wire.pauses import PausedTopics
 from kafka_redelivery.transport.protocols import Partition
 from tests.scenarios.waiting import until
@@ -29,23 +28,37 @@ class Observer:
         self.away = dict(away), dict(partitions)
 
 
+class Bank:
+    """The only dependency."""
+
+    def __init__(self) -> None:
+        self.away: list[str] = []
+
+    @property
+    def states(self) -> dict[str, bool]:
+        return {"bank": bool(self.away)}
+
+
 class Query(MicroBatches):
     """Micro-batches that only count themselves."""
 
     def __init__(self, switch: Switch) -> None:
         self.shutdown = Shutdown(timedelta(seconds=3.5))
-        self.decided: dict[str, OutageNote] = {}
-        """What operators have said of dependencies."""
-
-        self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown, ["bank"], lambda: self.decided)
+        self.bank = Bank()
+        outages: Any = self.bank
+        self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown, outages)
         unused: Any = None
         super().__init__(unused, unused, {}, unused, self.shutdown, self.gate, unused)
         self.ran: list[int] = []
 
-    def _run(self, frame: object, number: int) -> None:
+        self.results = [True]
+        """Whether all records of the next runs have their outcomes; the last one stays."""
+
+    def _run(self, frame: object, number: int) -> bool:
         del frame
         assert not self.shutdown.idle
         self.ran.append(number)
+        return self.results.pop(0) if len(self.results) > 1 else self.results[0]
 
 
 def in_thread(call: Callable[[], object]) -> threading.Thread:
@@ -72,22 +85,28 @@ def test_no_micro_batch_begins_while_one_of_the_sources_is_paused() -> None:
     assert not query.gate.waiting
 
 
-def test_no_micro_batch_begins_while_an_operator_says_that_a_dependency_is_away() -> None:
-    """The query waits as a whole, and reports it apart from pauses. Another dependency does not matter."""
+def test_no_micro_batch_begins_while_a_dependency_is_away() -> None:
+    """The query waits as a whole, and reports it apart from pauses."""
     query, observer = Query(Switch()), Observer()
-    opened = OutageNote("a", OutageState.OPEN, "ann", 0, None, operator=True)
-    query.decided = {"bank": opened._replace(until_ms=1), "books": opened}
     query(None, 0)  # type: ignore[arg-type]
-    query.decided = {"bank": opened}
+    query.bank.away = ["bank"]
     thread = in_thread(lambda: query(None, 1))  # type: ignore[arg-type]
     until(lambda: query.gate.waiting, "it waits")
     query.gate.report(observer, [Partition("orders", 0), Partition("bills", 0)])  # type: ignore[arg-type]
     assert (query.ran, observer.last, observer.away) == ([0], ({}, 0), ({"bank": True}, {"orders": 1, "bills": 1}))
 
-    query.decided = {"bank": opened._replace(state=OutageState.CLOSED)}
+    query.bank.away = []
     thread.join(10)
     query.gate.report(observer, [Partition("orders", 0)])  # type: ignore[arg-type]
     assert (query.ran, observer.away) == ([0, 1], ({"bank": False}, {"orders": 0}))
+
+
+def test_a_micro_batch_runs_again_until_all_its_records_have_outcomes() -> None:
+    """Between two runs it does not count as running, so that a shutdown does not wait for the end of an outage."""
+    query = Query(Switch())
+    query.results = [False, False, True]
+    query(None, 4)  # type: ignore[arg-type]
+    assert query.ran == [4, 4, 4]
 
 
 def test_a_pause_counts_as_applied_when_the_micro_batch_has_ended() -> None:

@@ -13,7 +13,7 @@ import pytest
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
-from kafka_redelivery.pipeline.handler.child import HandlerConfig
+from kafka_redelivery.pipeline.handler.child import FIRST_ATTEMPT, Attempt, HandlerConfig
 from kafka_redelivery.pipeline.handler.items import Emitted, Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
@@ -183,6 +183,8 @@ class Slots(Handler):
 class FakeRunner:
     """A runner without processes and without Kafka."""
 
+    name = "worker"
+
     def __init__(self, kafka: Kafka, handler: Handler) -> None:
         self.kafka = kafka
         self.handler = handler
@@ -209,11 +211,12 @@ def run(
     *,
     mark: str = "",
     named_in_commits: bool = False,
+    attempt: Attempt = FIRST_ATTEMPT,
 ) -> Sequence[str]:
     """Run a task with these records of each partition; the causes of its aborted writes."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
     config = HandlerConfig(SETTINGS, Path(), (), 0, "")
-    plan = TaskPlan("q", config, None, {}, {}, marks={"t": mark}, named_in_commits=named_in_commits)
+    plan = TaskPlan("q", config, None, {}, {}, marks={"t": mark}, named_in_commits=named_in_commits, attempt=attempt)
     task = TaskRun(runner, plan, 0)
     task.add([rows(place, offsets, value) for place in places])
     task.finish()
@@ -358,6 +361,18 @@ def test_a_refused_output_is_a_failed_delivery(at: int) -> None:
     assert len(retried) == 1
     assert len(emitted(kafka)) == len(OFFSETS) - 1
     assert kafka.points[PLACE] == Checkpoint(62, "")
+
+
+@pytest.mark.parametrize("offset", [5, 8, 44])
+def test_a_single_record_is_handled_before_those_in_front_of_it(offset: int) -> None:
+    """With several slots the one that met an outage may have unfinished ones before it. These are handled later."""
+    kafka = Kafka()
+
+    run(kafka, OFFSETS, attempt=Attempt(number=2, only=(PLACE, offset)))
+    assert emitted(kafka) == [offset]
+
+    run(kafka, OFFSETS)
+    assert emitted(kafka) == OFFSETS
 
 
 def test_large_records_make_a_batch_full() -> None:
