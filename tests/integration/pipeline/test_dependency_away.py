@@ -138,7 +138,7 @@ def test_each_slot_calls_once_and_all_records_wait(process: Process, slots: int,
     found = process.run(*given)
     assert outcomes(found) == {"orders waits for bank": 2 * NUMBER, "notes ok": NUMBER}
     met = [each.outcomes.met for each in found if each.outcomes.met is not None]
-    assert 1 <= len(met) <= slots
+    assert 1 <= len(met) <= 2 * slots  # a record may be queued behind that of each slot
     assert {failure.after_ms for failure in met} == {7_000 if how == "closed" else None}
     assert process.calls.total() == len(met)
     assert outcomes(process.run(rows())) == {"orders waits for bank": NUMBER}, "a later task of the same attempt"
