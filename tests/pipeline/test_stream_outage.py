@@ -31,9 +31,9 @@ def untouched(group: Group) -> bool:
     return not any(group.cluster.read(topic) for topic in tiers) and not group.dead()
 
 
-@pytest.mark.parametrize("probe", [{}, {"probe": "bank_probe:answers"}], ids=["record", "probe"])
+@pytest.mark.parametrize("probe", [False, True], ids=["record", "probe"])
 def test_a_query_waits_for_what_is_away_and_goes_on(
-    group: Group, spark: SparkSession, caplog: pytest.LogCaptureFixture, probe: dict[str, str]
+    group: Group, spark: SparkSession, caplog: pytest.LogCaptureFixture, *, probe: bool
 ) -> None:
     """Lost 0, doubled 0, attempts 0, dead letters 0; and at most one call for each pause and task.
 
@@ -41,10 +41,11 @@ def test_a_query_waits_for_what_is_away_and_goes_on(
     """
     caplog.set_level(logging.WARNING)
     source = {"topic": group.source, "value": {"format": "json"}, "dependencies": ["bank"]}
-    prepare(group, sources=[source], dependencies={"bank": PAUSES | probe})
+    down, module = group.folder / "down", f"probe_{group.name}"
+    (group.folder / f"{module}.py").write_text(PROBE.format(down=str(down)), encoding="utf-8")
+    asked = {"probe": f"{module}:answers"} if probe else {}
+    prepare(group, sources=[source], dependencies={"bank": PAUSES | asked})
     settings = load_settings(group.file.read_text(encoding="utf-8"))
-    down = group.folder / "down"
-    (group.folder / "bank_probe.py").write_text(PROBE.format(down=str(down)), encoding="utf-8")
     script = [f"bank {down}", "raise"]
     group.send([script] * 20)
     with running(group, spark):
