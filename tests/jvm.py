@@ -2,14 +2,14 @@
 
 import hashlib
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from kafka_redelivery.transport.broker import embedded
-from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.embedded import JVM_DEFAULTS, JVM_OPTIONS, EmbeddedKafka
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
 
@@ -24,19 +24,19 @@ _COLLECTOR: Final = "-XX:+UseSerialGC"
 
 
 def configure(config: pytest.Config) -> None:
-    """Set the flags of the JVMs of Kafka and Spark for this process and the processes that it starts.
+    """Set the options of the JVMs of Kafka and Spark for this process and the processes that it starts.
 
     A run with several processes makes the archive first, which takes as long as one broker; a run with one uses it if
     there is one. With it a broker starts with half of the work. A JVM that cannot make one works without.
     """
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE} {_COLLECTOR}"
-    embedded._JVM_FLAGS = (*embedded._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
+    os.environ[JVM_OPTIONS] = f"{JVM_DEFAULTS} {_COMPILER}"
     assert config.cache is not None
     archive = Path(config.cache.mkdir("jvm")) / f"{_origin()}.jsa"
     if config.getoption("numprocesses", None) and not archive.exists():
         _make(archive)
     if archive.exists():
-        embedded._JVM_FLAGS = (*embedded._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
+        os.environ[JVM_OPTIONS] += f" -XX:SharedArchiveFile={shlex.quote(str(archive))}"
 
 
 def _origin() -> str:
@@ -47,22 +47,16 @@ def _origin() -> str:
 
 def _make(archive: Path) -> None:
     # The JVM writes the archive when it ends. A name of its own makes it appear complete.
-    flags, unfinished = embedded._BROKER_FLAGS, archive.with_suffix(f".{os.getpid()}")
-    embedded._BROKER_FLAGS = (*flags, f"-XX:ArchiveClassesAtExit={unfinished}")  # type: ignore[assignment, misc]
+    options, unfinished = os.environ[JVM_OPTIONS], archive.with_suffix(f".{os.getpid()}")
+    os.environ[JVM_OPTIONS] = f"{options} -XX:ArchiveClassesAtExit={shlex.quote(str(unfinished))}"
     try:
         with EmbeddedKafka() as kafka:
             kafka.create_topics({"archive": 1})
     finally:
-        embedded._BROKER_FLAGS = flags  # type: ignore[misc]
+        os.environ[JVM_OPTIONS] = options
     checked = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={unfinished}"]
-    command: list[str | Path] = [
-        find_java(),
-        *embedded._JVM_FLAGS,
-        *checked,
-        "-cp",
-        ":".join(map(str, kafka_jars())),
-        "-version",
-    ]
+    jars = ":".join(map(str, kafka_jars()))
+    command: list[str | Path] = [find_java(), *shlex.split(options), *checked, "-cp", jars, "-version"]
     if subprocess.run(command, capture_output=True, check=False).returncode == 0:
         unfinished.rename(archive)
     else:

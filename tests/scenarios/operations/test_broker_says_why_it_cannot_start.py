@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.transport.broker.embedded import (
+    JVM_OPTIONS,
     BrokerStartError,
     EmbeddedKafka,
     PortTakenError,
@@ -41,6 +42,14 @@ def test_an_early_end_shows_the_last_lines_of_the_log(monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(TransportError, match="is not running"):
         _ = broker.pid
+
+
+def test_an_option_of_the_jvm_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is that of Kafka's own start script, and the error quotes an option that Java refuses."""
+    monkeypatch.setenv(JVM_OPTIONS, "-XX:+UnheardOf")
+
+    with pytest.raises(BrokerStartError, match="Unrecognized VM option 'UnheardOf'"):
+        EmbeddedKafka().start()
 
 
 def test_two_brokers_on_one_directory_are_refused(tmp_path: Path) -> None:
