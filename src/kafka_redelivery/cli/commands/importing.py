@@ -15,7 +15,7 @@ import typer
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
-from kafka_redelivery.topology.migration.conversion import read_broker_configuration, to_yaml
+from kafka_redelivery.topology.migration.conversion import broker_version, read_broker_configuration, to_yaml
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
@@ -24,6 +24,7 @@ from kafka_redelivery.topology.urls import without_secrets
 _READ_TIMEOUT_S = 10.0
 """How long to wait for a pipe or a device."""
 
+_XML_AND = "&amp;"
 _CHUNK_BYTES = 2**20
 _LOCAL = frozenset(("", "localhost"))
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -41,10 +42,18 @@ def import_configuration(
     environment: Annotated[
         bool, typer.Option("--environment", help="Replace placeholders from the environment variables, too.")
     ] = False,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--broker-version",
+            metavar="VERSION",
+            help="The broker's version, such as 2.40 or 5.18.6; by default the newest known one.",
+        ),
+    ] = None,
 ) -> None:
     """Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out."""
     values = PlaceholderValues(named_values(properties, "--property"), os.environ if environment else {})
-    imported = read_source(source, values)
+    imported = read_source(source, values, version)
     text = to_yaml(imported)
     console = stderr()
     for note in imported.notes:
@@ -52,8 +61,8 @@ def import_configuration(
     print_text(text, newline=False)
 
 
-def read_source(source: str, values: PlaceholderValues) -> Imported:
-    """Read a broker's configuration.
+def read_source(source: str, values: PlaceholderValues, version: str | None = None) -> Imported:
+    """Read a broker's configuration. The newest known version of the broker is assumed if none is given.
 
     Raises:
         MigrationError: it cannot be read, or the broker would refuse it.
@@ -61,11 +70,15 @@ def read_source(source: str, values: PlaceholderValues) -> Imported:
     if source == "-":
         if sys.stdin is None:
             raise MigrationError("standard input", "is closed")
-        return read_broker_configuration(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input", values)
+        return read_broker_configuration(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input", values, version)
     given = bool(source) and os.path.exists(source)  # noqa: PTH110 - False for a text that is not a path
     path = source if given else _path(source)
     if path is None:
-        return read_connection_uri(source)
+        # An address that was copied from an XML file. The client itself would take amp; for a part of the names.
+        imported = read_connection_uri(source.replace(_XML_AND, "&"), broker_version("activemq", version))
+        if _XML_AND in source:
+            imported.note(None, f"{_XML_AND}, which stands for & in an XML file, is read as &")
+        return imported
     try:
         content = _content(path)
     except FileNotFoundError:
@@ -73,7 +86,7 @@ def read_source(source: str, values: PlaceholderValues) -> Imported:
         raise MigrationError(source, f"there is no such file{hint}") from None
     except (OSError, ValueError) as error:
         raise MigrationError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return read_broker_configuration(content, Path(path).name, values)
+    return read_broker_configuration(content, Path(path).name, values, version)
 
 
 def _path(source: str) -> str | None:

@@ -10,9 +10,10 @@ from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCEND
 from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.errors import DestinationError
 from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pattern
-from kafka_redelivery.topology.migration.classic_beans import ELEMENTS, NAMESPACE, SHAPES, Beans
+from kafka_redelivery.topology.migration.classic_beans import NAMESPACE, PROPERTIES, TYPES, Beans
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.versions import BrokerVersion, names
 from kafka_redelivery.topology.migration.xml_tree import Element
 
 _DELAYS = ("initialRedeliveryDelay", "redeliveryDelay")
@@ -85,7 +86,7 @@ _STRATEGIES = {
     "individualDeadLetterStrategy": "individualDeadLetterStrategy",
     "discarding": "discarding",
 }
-_READ_FROM_ROOT = frozenset(("broker", *SHAPES, "queue", "topic"))
+_READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, "queue", "topic"))
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
 _BROKER = "it is a setting of the broker itself"
@@ -97,19 +98,20 @@ _REASONS = {
 }
 
 
-def read_activemq_xml(root: Element, name: str, values: PlaceholderValues) -> Imported:
+def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, version: BrokerVersion) -> Imported:
     """Read a parsed ``activemq.xml``.
 
     Args:
         root: the root element.
         name: the name of the file, for messages.
         values: the values of placeholders; the file may define more.
+        version: the version of the broker.
 
     Raises:
         MigrationError: the broker itself refuses the file.
     """
     imported = Imported(name, "activemq")
-    beans = Beans(root, imported, values)
+    beans = Beans(root, imported, values, version)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
     if not brokers:
         raise MigrationError(name, f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file", root.line)
@@ -260,7 +262,7 @@ class _ActiveMqXml:
             if reader is not None:
                 yield {plugin.name: reader(plugin)}
                 continue
-            if _is_core(plugin) and plugin.name not in ELEMENTS:
+            if _is_core(plugin) and plugin.name not in names("activemq", "elements"):
                 self._beans.refuse(plugin, f"<{plugin.name}> is not known")
             self._not_carried_over(plugin, f"<{plugin.name}>", _REASONS.get(plugin.name, _BROKER))
 

@@ -16,7 +16,8 @@ from kafka_redelivery.topology.migration.placeholders import (
     artemis_text,
 )
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
-from kafka_redelivery.topology.migration.schema import types, valid, value, words
+from kafka_redelivery.topology.migration.schema import types, valid, value
+from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, known_versions, names
 from kafka_redelivery.topology.migration.xml_tree import Element, decoded, refused
 
 ADDRESS_SETTING = types(
@@ -136,24 +137,6 @@ WILDCARDS = {
     "single-word": "string",
 }
 
-CORE_NAMES = CORE.keys() | words(
-    """
-        name system-property-prefix internal-naming-prefix management-address management-notification-address
-        cluster-user cluster-password password-codec log-delegate-factory-class-name jmx-domain
-        temporary-queue-namespace remoting-incoming-interceptors remoting-outgoing-interceptors connectors acceptors
-        broadcast-groups discovery-groups diverts queues bridges federations ha-policy cluster-connections
-        broker-connections connection-routers grouping-handler paging-directory bindings-directory journal-directory
-        journal-retention-directory node-manager-lock-directory journal-type journal-buffer-size journal-file-size
-        global-max-size-percent-of-jvm-max-memory global-max-size min-disk-free large-messages-directory store
-        critical-analyzer-policy literal-match-markers view-permission-method-match-pattern management-rbac-prefix
-        security-settings broker-plugins metrics-plugin metrics address-settings resource-limit-settings
-        connector-services addresses network-check-list network-check-URL-list network-check-NIC
-        network-check-ping-command network-check-ping6-command wildcard-addresses
-    """
-)
-"""All children that ``<core>`` may have, each at most once."""
-
-
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
@@ -169,18 +152,19 @@ _MAX_CHARACTERS, _MAX_WORDS = 500_000, 20_000
 _TUNING = "it is about the broker's memory, paging, consumers or resources, which Kafka handles in its own way"
 
 
-def read_broker_xml(root: Element, name: str, values: PlaceholderValues) -> Imported:
+def read_broker_xml(root: Element, name: str, values: PlaceholderValues, version: BrokerVersion) -> Imported:
     """Read a parsed ``broker.xml``.
 
     Args:
         root: the root element.
         name: the name of the file, for messages.
         values: the values of placeholders.
+        version: the version of the broker.
 
     Raises:
         MigrationError: the broker itself refuses the file.
     """
-    return _BrokerXml(root, name, values.for_artemis()).read()
+    return _BrokerXml(root, name, values.for_artemis(), version).read()
 
 
 def replaced(content: bytes, name: str, values: PlaceholderValues) -> str:
@@ -200,10 +184,11 @@ def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | N
 
 
 class _BrokerXml:
-    def __init__(self, root: Element, name: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, root: Element, name: str, properties: Mapping[str, str], version: BrokerVersion) -> None:
         self._root = root
         self._name = name
         self._properties = properties
+        self._version = version
         self._imported = Imported(name, "artemis")
 
     def read(self) -> Imported:
@@ -238,8 +223,13 @@ class _BrokerXml:
     def _core_child(self, child: Element) -> None:
         if child.namespace == _INCLUDE:
             return
-        if child.name not in CORE_NAMES:
-            self._refuse(child, f"<{child.name}> is not allowed in <core>")
+        if not self._knows(child, "core"):
+            self._imported.note(
+                child.line,
+                f"<{child.name}> is left out: {known_versions('artemis')} do not know it and do not load the file; all "
+                "settings of redelivery are in <address-settings>",
+            )
+            return
         found = self._checked(child, CORE[child.name]) if child.name in CORE else None
         if child.name == _PERSIST and found is True:
             self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
@@ -248,6 +238,16 @@ class _BrokerXml:
         if child.name in _REASONS:
             self._imported.note(child.line, f"{child.name} is not carried over: {_REASONS[child.name]}")
 
+    def _knows(self, child: Element, container: str) -> bool:
+        """Whether any version knows the element. Add a note if this version does not."""
+        versions = names("artemis", container).get(child.name)
+        if versions is not None and not self._version.has(versions):
+            self._imported.note(
+                child.line,
+                f"<{child.name}> is a setting of Artemis {in_words(versions)}; {self._version} does not load the file",
+            )
+        return versions is not None
+
     def _wildcards(self, core: Element) -> Wildcards:
         given = core.find("wildcard-addresses")
         if given is None:
@@ -255,7 +255,7 @@ class _BrokerXml:
         self._holds_elements(given)
         found: dict[str, str] = {}
         for child in given.children:
-            if child.name not in WILDCARDS:
+            if not self._knows(child, "wildcard-addresses"):
                 self._refuse(child, f"<{child.name}> is not allowed in <{given.name}>")
             text = self._checked(child, WILDCARDS[child.name])
             if WILDCARDS[child.name] == "string":
@@ -327,11 +327,9 @@ class _BrokerXml:
         self._holds_elements(element, "match")
         setting: dict[str, Any] = {}
         for child in element.children:
-            kind = ADDRESS_SETTING.get(child.name)
-            if kind is None:
+            if not self._knows(child, "address-setting"):
                 self._refuse(child, f"<{child.name}> is not allowed in <address-setting>")
-                continue
-            found = self._checked(child, kind)
+            found = self._checked(child, ADDRESS_SETTING.get(child.name, "string"))
             if child.name in CHOICES:
                 self._chosen(child)
             if child.name in LIMITS and not (isinstance(found, int | float) and LIMITS[child.name](found)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kafka_redelivery.topology.migration.placeholders import (
     MAX_CHARACTERS,
@@ -13,25 +13,21 @@ from kafka_redelivery.topology.migration.placeholders import (
     spring_text,
 )
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
-from kafka_redelivery.topology.migration.schema import CONVERTED, check_shape, shape, spring_value, valid, value, words
+from kafka_redelivery.topology.migration.schema import CONVERTED, spring_value, types, valid, value, words
+from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, known_versions, names
 from kafka_redelivery.topology.migration.xml_tree import Element, refused
 
 NAMESPACE = "http://activemq.apache.org/schema/core"
 
-_DESTINATIONS = "queue tempQueue tempTopic topic"
+_DESTINATIONS = words("queue tempQueue tempTopic topic")
+_STRATEGY = types(
+    boolean="enableAudit processExpired processNonPersistent",
+    long="expiration",
+    integer="maxAuditDepth maxProducersToAudit",
+)
 
-
-SHAPES = {
-    "broker": shape(
-        """
-            adminView brokerContext brokerObjectName consumerSystemUsage dataDirectoryFile destinationFactory
-            destinationInterceptors destinationPolicy destinations ioExceptionHandler jmsBridgeConnectors
-            jobSchedulerStore managementContext messageAuthorizationPolicy networkConnectorURIs networkConnectors
-            persistenceAdapter persistenceFactory persistenceTaskRunnerFactory plugins producerSystemUsage
-            proxyConnectors regionBroker schedulerDirectoryFile services shutdownHooks sslContext startException
-            systemUsage taskRunnerFactory tempDataStore tmpDataDirectory transportConnectorURIs transportConnectors
-            vmConnectorURI
-        """,
+TYPES = {
+    "broker": types(
         boolean="""
             adjustUsageLimits allowTempAutoCreationOnSend anonymousProducerAdvisorySupport cacheTempDestinations
             dedicatedTaskRunner enableMessageExpirationOnActiveDurableSubs enableStatistics keepDurableSubsActive
@@ -40,13 +36,6 @@ SHAPES = {
             splitSystemUsageForProducersConsumers start startAsync useAuthenticatedPrincipalForJMSXUserID
             useLocalHostBrokerName useLoggingForShutdownErrors useMirroredQueues useShutdownHook
             useTempMirroredQueues useVirtualDestSubs useVirtualDestSubsOnCreation useVirtualTopics
-        """,
-        string="""
-            adminView brokerContext brokerId brokerName brokerObjectName consumerSystemUsage dataDirectory
-            dataDirectoryFile destinationFactory destinationPolicy diskUsageCheckRegrowThreshold ioExceptionHandler
-            jobSchedulerStore managementContext messageAuthorizationPolicy persistenceAdapter persistenceFactory
-            persistenceTaskRunnerFactory producerSystemUsage regionBroker schedulerDirectory schedulerDirectoryFile
-            sslContext startException systemUsage taskRunnerFactory tempDataStore tmpDataDirectory vmConnectorURI id
         """,
         editor="""
             advisorySupport deleteAllMessagesOnStartup passiveSlave persistent schedulerSupport
@@ -63,14 +52,8 @@ SHAPES = {
             waitForSlaveTimeout
         """,
     ),
-    "policyMap": shape("defaultEntry entries policyEntries", string="defaultEntry id"),
-    "policyEntry": shape(
-        """
-            deadLetterStrategy destination dispatchPolicy messageEvictionStrategy messageGroupMapFactory
-            messageInterceptorStrategy networkBridgeFilterFactory pendingDurableSubscriberPolicy
-            pendingMessageLimitStrategy pendingQueuePolicy pendingSubscriberPolicy slowConsumerStrategy
-            subscriptionRecoveryPolicy
-        """,
+    "policyMap": {},
+    "policyEntry": types(
         boolean="""
             advancedNetworkStatisticsEnabled advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages
             advisoryForDispatched advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull
@@ -91,124 +74,44 @@ SHAPES = {
             timeBeforeDispatchStarts topicPrefetch
         """,
         memory="memoryLimit",
-        string="""
-            deadLetterStrategy destination dispatchPolicy messageEvictionStrategy messageGroupMapFactory
-            messageGroupMapFactoryType messageInterceptorStrategy networkBridgeFilterFactory
-            pendingDurableSubscriberPolicy pendingMessageLimitStrategy pendingQueuePolicy pendingSubscriberPolicy
-            queue slowConsumerStrategy subscriptionRecoveryPolicy topic id
-        """,
     ),
-    "sharedDeadLetterStrategy": shape(
-        "deadLetterQueue",
-        string="deadLetterQueue id",
-        boolean="enableAudit processExpired processNonPersistent",
-        long="expiration",
-        integer="maxAuditDepth maxProducersToAudit",
-    ),
-    "individualDeadLetterStrategy": shape(
-        "",
-        boolean="""
-            destinationPerDurableSubscriber enableAudit processExpired processNonPersistent useQueueForQueueMessages
-            useQueueForTopicMessages
-        """,
-        long="expiration",
-        integer="maxAuditDepth maxProducersToAudit",
-        string="queuePrefix queueSuffix topicPrefix topicSuffix id",
-    ),
-    "discarding": shape(
-        "deadLetterQueue",
-        string="deadLetterQueue id",
-        boolean="enableAudit processExpired processNonPersistent",
-        long="expiration",
-        integer="maxAuditDepth maxProducersToAudit",
-    ),
-    "redeliveryPlugin": shape(
-        "adminConnectionContext next redeliveryPolicyMap",
-        string="adminConnectionContext next redeliveryPolicyMap id",
-        boolean="fallbackToDeadLetter sendToDlqIfMaxRetriesExceeded",
-    ),
-    "redeliveryPolicyMap": shape("defaultEntry entries redeliveryPolicyEntries", string="defaultEntry id"),
-    "redeliveryPolicy": shape(
-        "destination",
+    "sharedDeadLetterStrategy": _STRATEGY,
+    "individualDeadLetterStrategy": _STRATEGY
+    | types(boolean="destinationPerDurableSubscriber useQueueForQueueMessages useQueueForTopicMessages"),
+    "discarding": _STRATEGY,
+    "redeliveryPlugin": types(boolean="fallbackToDeadLetter sendToDlqIfMaxRetriesExceeded"),
+    "redeliveryPolicyMap": {},
+    "redeliveryPolicy": types(
         double="backOffMultiplier",
         short="collisionAvoidancePercent",
-        string="destination queue topic id",
         long="initialRedeliveryDelay maximumRedeliveryDelay redeliveryDelay",
         integer="maximumRedeliveries",
         boolean="preDispatchCheck tempQueue tempTopic useCollisionAvoidance useExponentialBackOff",
     ),
-    "discardingDLQBrokerPlugin": shape(
-        "",
-        boolean="dropAll dropTemporaryQueues dropTemporaryTopics",
-        string="dropOnly id",
-        integer="reportInterval",
+    "discardingDLQBrokerPlugin": types(
+        boolean="dropAll dropTemporaryQueues dropTemporaryTopics", integer="reportInterval"
     ),
-    "deadLetterStrategy": shape("discarding individualDeadLetterStrategy sharedDeadLetterStrategy"),
-    "deadLetterQueue": shape(_DESTINATIONS),
-    "destination": shape(_DESTINATIONS),
 }
-"""The shapes of the elements that are imported, from the XML schema of ActiveMQ Classic 5.18.
+"""The types of the attributes of the elements that are imported, other than text.
 
 Other elements are not checked.
 """
 
-ELEMENTS = words(
-    """
-    abortSlowAckConsumerStrategy abortSlowConsumerStrategy authenticationUser authorizationEntry authorizationMap
-    authorizationPlugin axionJDBCAdapter blobJDBCAdapter broker brokerService bytesJDBCAdapter
-    cachedLDAPAuthorizationMap cachedMessageGroupMapFactory chainMessageInterceptorStrategy
-    clientIdFilterDispatchPolicy compositeDemandForwardingBridge compositeQueue compositeTopic
-    conditionalNetworkBridgeFilterFactory connectionDotFilePlugin connectionFactory
-    constantPendingMessageLimitStrategy database-locker db2JDBCAdapter defaultIOExceptionHandler defaultJDBCAdapter
-    defaultNetworkBridgeFilterFactory defaultUsageCapacity demandForwardingBridge destinationDotFilePlugin
-    destinationEntry destinationPathSeparatorPlugin destinationsPlugin discarding discardingDLQBrokerPlugin
-    fileCursor fileDurableSubscriberCursor fileQueueCursor filteredDestination filteredKahaDB
-    fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy forcePersistencyModeBroker
-    forcePersistencyModeBrokerPlugin forwardingBridge headerMessageInterceptorStrategy hsqldb-jdbc-adapter
-    imageBasedJDBCAdaptor inboundQueueBridge inboundTopicBridge individualDeadLetterStrategy informixJDBCAdapter
-    jDBCIOExceptionHandler jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin jaasDualAuthenticationPlugin
-    jdbcPersistenceAdapter jmsQueueConnector jmsTopicConnector jobSchedulerUsage journalPersistenceAdapter
-    journalPersistenceAdapterFactory journaledJDBC kahaDB lDAPAuthorizationMap lastImageSubscriptionRecoveryPolicy
-    ldapNetworkConnector lease-database-locker leaseLockerIOExceptionHandler loggingBrokerPlugin mKahaDB
-    managementContext maxdb-jdbc-adapter memoryPersistenceAdapter memoryUsage messageGroupHashBucketFactory
-    mirroredQueue multicastNetworkConnector multicastTraceBrokerPlugin mysql-jdbc-adapter networkConnector
-    noSubscriptionRecoveryPolicy oldestMessageEvictionStrategy oldestMessageWithLowestPriorityEvictionStrategy
-    oracleBlobJDBCAdapter oracleJDBCAdapter outboundQueueBridge outboundTopicBridge pListStoreImpl
-    partitionBrokerPlugin policyEntry policyMap pooledConnectionFactory postgresql-jdbc-adapter prefetchPolicy
-    prefetchRatePendingMessageLimitStrategy priorityDispatchPolicy priorityNetworkDispatchPolicy proxyConnector
-    publishedAddressPolicy queryBasedSubscriptionRecoveryPolicy queue queueDispatchSelector reconnectionPolicy
-    redeliveryPlugin redeliveryPolicy redeliveryPolicyMap retainedMessageSubscriptionRecoveryPolicy
-    roundRobinDispatchPolicy runtimeConfigurationPlugin shared-file-locker sharedDeadLetterStrategy
-    simpleAuthenticationPlugin simpleAuthorizationMap simpleDispatchPolicy simpleDispatchSelector
-    simpleJmsMessageConvertor simpleMessageGroupMapFactory sqlServerJDBCAdapter sslContext statements
-    statisticsBrokerPlugin storeCursor storeDurableSubscriberCursor storeUsage streamJDBCAdapter
-    strictOrderDispatchPolicy sybase-jdbc-adapter systemUsage taskRunnerFactory tempDestinationAuthorizationEntry
-    tempQueue tempTopic tempUsage timeStampingBrokerPlugin timedSubscriptionRecoveryPolicy topic
-    traceBrokerPathPlugin transact-database-locker transact-jdbc-adapter transportConnector udpTraceBrokerPlugin
-    uniquePropertyMessageEvictionStrategy usageCapacity virtualDestinationInterceptor
-    virtualSelectorCacheBrokerPlugin virtualTopic vmCursor vmDurableCursor vmQueueCursor xaConnectionFactory
-    """
-)
-"""All elements that may be among plugins and entries."""
-
-PLUGINS = words(
-    """
-    authorizationPlugin connectionDotFilePlugin destinationDotFilePlugin destinationPathSeparatorPlugin
-    destinationsPlugin discardingDLQBrokerPlugin forcePersistencyModeBrokerPlugin jaasAuthenticationPlugin
-    jaasCertificateAuthenticationPlugin jaasDualAuthenticationPlugin loggingBrokerPlugin multicastTraceBrokerPlugin
-    partitionBrokerPlugin redeliveryPlugin runtimeConfigurationPlugin simpleAuthenticationPlugin
-    statisticsBrokerPlugin timeStampingBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin
-    virtualSelectorCacheBrokerPlugin
-    """
-)
-"""Elements that may be in ``<plugins>``."""
+PROPERTIES = {
+    "deadLetterStrategy": words("discarding individualDeadLetterStrategy sharedDeadLetterStrategy"),
+    "deadLetterQueue": _DESTINATIONS,
+    "destination": _DESTINATIONS,
+}
+"""Properties without attributes, and the elements of which they contain one."""
 
 HOLDS_ONE = frozenset(("defaultEntry", "deadLetterQueue", "destination", "destinationPolicy"))
 """Properties that contain exactly one element."""
 
-HOLDS_ELEMENTS = SHAPES.keys() | words(
-    "defaultEntry destinationPolicy destinations entries plugins policyEntries queue redeliveryPolicyEntries tempQueue "
-    "tempTopic topic"
+HOLDS_ELEMENTS = {*TYPES, *PROPERTIES} | words(
+    """
+    defaultEntry destinationPolicy destinations entries plugins policyEntries queue redeliveryPolicyEntries tempQueue
+    tempTopic topic
+    """
 )
 """Elements that contain no text."""
 
@@ -219,7 +122,7 @@ NEVER_A_REFERENCE = words(
 
 
 def check_structure(root: Element, name: str) -> None:
-    """Check what involves more than one element; :func:`check_shape` checks single elements.
+    """Check what involves more than one element.
 
     Args:
         root: the root element.
@@ -252,7 +155,7 @@ def _check_element(element: Element, name: str) -> None:
     for child in element.children:
         if not child.namespace.startswith(NAMESPACE):
             continue
-        if element.name == "plugins" and child.name not in PLUGINS:
+        if element.name == "plugins" and child.name not in names("activemq", "plugins"):
             raise refused(child, name, f"<{child.name}> is not a plugin")
         if element.name == "destinationPolicy" and child.name != "policyMap":
             raise refused(child, name, f"<{child.name}> is not a <policyMap>")
@@ -264,8 +167,8 @@ def _check_element(element: Element, name: str) -> None:
 
 def _check_map_property(element: Element, name: str) -> None:
     """Check that the property contains the bean of the same name; often one of the two is missing."""
-    names = [child.name for child in element.children if child.namespace.startswith(NAMESPACE)]
-    if len(element.children) != 1 or any(child != "redeliveryPolicyMap" for child in names):
+    own = [child.name for child in element.children if child.namespace.startswith(NAMESPACE)]
+    if len(element.children) != 1 or any(child != "redeliveryPolicyMap" for child in own):
         raise refused(element, name, "<redeliveryPolicyMap> of the plugin must contain one <redeliveryPolicyMap>")
 
 
@@ -290,8 +193,6 @@ _CLASSES = {
 _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
 """Elements that are also properties of beans whose schema is not checked."""
 
-_PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination", "deadLetterQueue"))
-
 
 SPRING = "http://www.springframework.org/schema/beans"
 _NEVER_REPLACED = frozenset(("id", "name"))
@@ -303,8 +204,9 @@ _SET_BY_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "
 class Beans:
     """The beans and properties of a document."""
 
-    def __init__(self, root: Element, imported: Imported, values: PlaceholderValues) -> None:
+    def __init__(self, root: Element, imported: Imported, values: PlaceholderValues, version: BrokerVersion) -> None:
         self._imported = imported
+        self._version = version
         self._by_id = {
             element.attributes[key]: element
             for element in root.walk()
@@ -331,11 +233,11 @@ class Beans:
         Raises:
             MigrationError: the broker refuses an attribute.
         """
-        shape = SHAPES.get(element.name)
+        kinds = TYPES.get(element.name, {})
         found: dict[str, Value] = {}
         for name, text in element.attributes.items():
             resolved = self._resolved(element, text)
-            kind = "string" if shape is None else shape.attributes.get(name, "string")
+            kind = kinds.get(name, "string")
             if not valid(resolved, kind):
                 self.refuse(element, f"{name}={resolved!r} is not of the type {kind}")
             if resolved != text and kind not in CONVERTED:
@@ -346,14 +248,14 @@ class Beans:
             found[name] = value(resolved, kind)
         return found
 
-    def inside(self, container: Element, *names: str) -> Iterator[Element]:
+    def inside(self, container: Element, *wanted: str) -> Iterator[Element]:
         """Yield the children with one of these names, references included. Add a note for each other child."""
         for child in container.children:
             known = self._as_element(child)
-            if known is not None and known.name in names:
+            if known is not None and known.name in wanted:
                 yield known
             elif child.name == "ref":
-                yield from self.referred(container, container.name, _reference(child), names)
+                yield from self.referred(container, container.name, _reference(child), wanted)
             elif child.namespace.startswith(NAMESPACE):
                 self._imported.note(child.line, f"<{child.name}> is not carried over: there is no equivalent")
             else:
@@ -382,7 +284,7 @@ class Beans:
         for given in child.all("property"):
             key = given.attributes.get("name", "")
             if "value" in given.attributes:
-                kind = SHAPES[name].attributes.get(key, "string") if name in SHAPES else "string"
+                kind = TYPES.get(name, {}).get(key, "string")
                 attributes[key] = spring_value(given.attributes["value"], kind)
             elif "ref" in given.attributes:
                 attributes[key] = f"#{given.attributes['ref']}"
@@ -391,7 +293,7 @@ class Beans:
         return Element(NAMESPACE, name, attributes, child.line, children)
 
     def referred(
-        self, element: Element, name: str, reference: Value | None, names: tuple[str, ...] = ()
+        self, element: Element, name: str, reference: Value | None, wanted: tuple[str, ...] = ()
     ) -> Iterator[Element]:
         """Yield the bean that an attribute refers to as ``#id``."""
         if reference is None:
@@ -407,7 +309,7 @@ class Beans:
             self._imported.note(
                 found.line, f"<{found.name}> is not carried over: it is a Spring bean, which only the broker can create"
             )
-        elif names and bean.name not in names:
+        elif wanted and bean.name not in wanted:
             self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no equivalent")
         else:
             yield bean
@@ -424,15 +326,46 @@ class Beans:
         """Check the whole file against the schema, as the broker does before it reads any element."""
         check_structure(root, self._imported.name)
         for element in root.walk():
-            shape = SHAPES.get(element.name)
-            if shape is None or not element.namespace.startswith(NAMESPACE):
+            if not element.namespace.startswith(NAMESPACE):
                 continue
-            if element.name in _PROPERTY_ELEMENTS and not element.attributes:
-                # A property with the name of a bean; it contains beans.
-                if element.name not in _OF_OTHERS:
-                    check_shape(element, shape, self._imported.name, lenient=self._configured)
-                continue
-            check_shape(element, shape, self._imported.name, lenient=self._configured)
+            if element.name in PROPERTIES and not element.attributes:
+                self._check_children(element, PROPERTIES[element.name])
+            elif element.name in TYPES and (element.attributes or element.name not in _OF_OTHERS):
+                # Without attributes it may be a property with the name of a bean, which contains beans.
+                self._check_attributes(element)
+                self._check_children(element, names("activemq", f"{element.name} children"))
+            if element.name == "plugins":
+                for plugin in element.children:
+                    self._note_version(plugin, f"<{plugin.name}>", names("activemq", "plugins").get(plugin.name))
+
+    def _check_attributes(self, element: Element) -> None:
+        known = names("activemq", element.name)
+        for attribute, text in element.attributes.items():
+            kind = TYPES[element.name].get(attribute, "string")
+            if attribute in known:
+                self._note_version(element, attribute, known[attribute])
+            elif element.name == "broker":
+                self._imported.note(
+                    element.line,
+                    f"{attribute} of <broker> is left out: {known_versions('activemq')} do not know it and do not load "
+                    "the file",
+                )
+            else:
+                self.refuse(element, f"<{element.name}> has no attribute {attribute}")
+            if not valid(text, kind) and not (self._configured and "${" in text):
+                self.refuse(element, f"{attribute}={text!r} is not of the type {kind}")
+
+    def _check_children(self, element: Element, known: Collection[str]) -> None:
+        for child in element.children:
+            if child.namespace == element.namespace and child.name not in known:
+                self.refuse(child, f"<{child.name}> is not allowed in <{element.name}>")
+
+    def _note_version(self, element: Element, what: str, versions: str | None) -> None:
+        if versions is not None and not self._version.has(versions):
+            self._imported.note(
+                element.line,
+                f"{what} is a setting of ActiveMQ Classic {in_words(versions)}; {self._version} does not load the file",
+            )
 
     def _check_placeholders(self, root: Element) -> None:
         """Check that every placeholder has a value, also outside of what is carried over, as Spring does.

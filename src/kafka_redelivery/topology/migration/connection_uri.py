@@ -16,7 +16,7 @@ Source: ``ActiveMQMessageConsumer``, which takes the flag from the connection if
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_redelivery.topology.java.numbers import (
@@ -28,6 +28,7 @@ from kafka_redelivery.topology.java.numbers import (
 )
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.schema import words
+from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, names
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 
 _OPTIMIZE, _TIME_OUT = "optimizeAcknowledge", "optimizeAcknowledgeTimeOut"
@@ -101,7 +102,7 @@ _FACTORY_FLAGS = words(
             objectMessageSerializationDefered dispatchAsync alwaysSessionAsync optimizeAcknowledge
             nestedMapAndListEnabled statsEnabled useDedicatedTaskRunner checkForDuplicates
             transactedIndividualAck rmIdFromConnectionId consumerExpiryCheckEnabled
-            trustAllPackages watchTopicAdvisories
+            trustAllPackages watchTopicAdvisories strictCompliance useVirtualThreadTaskRunner
             """
 )
 _FACTORY_NUMBERS = {
@@ -116,6 +117,7 @@ _FACTORY_NUMBERS = {
     "consumerFailoverRedeliveryWaitPeriod": _LONG,
     "optimizedAckScheduledAckInterval": _LONG,
     "producerWindowSize": _INT,
+    "requestTimeout": _INT,
 }
 _FACTORY_TEXTS = frozenset(("password", "userName", "clientID", "clientIDPrefix", "connectionIDPrefix", "brokerURL"))
 _PREFETCH_NUMBERS = frozenset(
@@ -126,6 +128,7 @@ _PREFETCH_NUMBERS = frozenset(
         "durableTopicPrefetch",
         "maximumPendingMessageLimit",
         "optimizeDurableTopicPrefetch",
+        "inputStreamPrefetch",
     )
 )
 _SECRETS = frozenset(("password", "userName"))
@@ -139,13 +142,72 @@ _REASONS = {
 }
 
 
+_QPID = re.compile(
+    r"(?:failover:(?://)?\(\s*)?amqp(?:s|ws|wss)?:.*[?&]jms\.redeliveryPolicy\.(?:maxRedeliveries|outcome)=", re.DOTALL
+)
+"""A URI with a setting that only the policy of Qpid JMS has."""
+
+_OUTCOMES = ("ACCEPTED", "REJECTED", "RELEASED", "MODIFIED_FAILED", "MODIFIED_FAILED_UNDELIVERABLE")
+"""Of Qpid JMS, in the order of their numbers, which begin at 1."""
+
+_OUTCOME = 4
+"""The default, ``MODIFIED_FAILED``."""
+
+_WHAT_FOLLOWS = {
+    "ACCEPTED": "the client acknowledges the message, which is lost; here it is dead-lettered",
+    "REJECTED": "the broker dead-letters the message, as here",
+    "RELEASED": "the broker delivers the message again and does not count it; here it is dead-lettered",
+    "MODIFIED_FAILED": "the broker delivers the message again until its own limit; here it is dead-lettered",
+    "MODIFIED_FAILED_UNDELIVERABLE": "the broker gives the message to other consumers only; here it is dead-lettered",
+}
+
+
+def _read_qpid(uri: str, imported: Imported) -> Imported:
+    """Read the redelivery policy of a URI of Qpid JMS.
+
+    Its client waits for nothing between two deliveries, and by default it has no limit.
+
+    Source: ``JmsDefaultRedeliveryPolicy``.
+    """
+    policy: dict[str, Any] = {"maximumRedeliveries": -1, "initialRedeliveryDelay": 0, "redeliveryDelay": 0}
+    outcome = _OUTCOMES[_OUTCOME - 1]
+    for key, value in _options(uri, imported).items():
+        name = key.removeprefix(_JMS + _POLICY) if key.startswith(_JMS) else ""
+        if name not in {"maxRedeliveries", "outcome"}:
+            imported.note(None, f"{key} is not carried over: it does not concern redelivery")
+            continue
+        number = java_integer(value, _INT)
+        if name == "outcome" and number is not None and 0 < number <= len(_OUTCOMES):
+            outcome = _OUTCOMES[number - 1]
+        elif name == "outcome" and value is not None and value.upper() in _OUTCOMES:
+            outcome = value.upper()
+        elif name == "maxRedeliveries" and number is not None:
+            policy["maximumRedeliveries"] = max(-1, number)
+        else:
+            raise MigrationError(imported.name, f"{key}={value} cannot be set; the client refuses the URI")
+    imported.section["redeliveryPolicy"] = policy
+    limit = policy["maximumRedeliveries"]
+    if limit < 0:
+        imported.note(
+            None, "maxRedeliveries is not set: the client has no limit, and the broker's file decides; import it"
+        )
+    else:
+        imported.note(None, f"after {limit + 1} deliveries the outcome is {outcome}: {_WHAT_FOLLOWS[outcome]}")
+    imported.note(None, "Qpid JMS does not wait between deliveries; for delays of the broker import its file")
+    return imported
+
+
 def is_connection_uri(source: str) -> bool:
     """Whether a source is a URI and not a path."""
     return not source or _SCHEME.match(source) is not None
 
 
-def read_connection_uri(uri: str) -> Imported:
-    """Read a connection URI.
+def read_connection_uri(uri: str, version: BrokerVersion | None = None) -> Imported:
+    """Read a connection URI of the JMS client of ActiveMQ Classic, or of Qpid JMS (``amqp://...``).
+
+    Args:
+        uri: the URI.
+        version: the version of the client; ``None`` for the newest known one.
 
     Raises:
         MigrationError: the connection factory itself refuses it.
@@ -156,6 +218,13 @@ def read_connection_uri(uri: str) -> Imported:
     if _NO_ADDRESS.fullmatch(uri):
         raise MigrationError(name, "is not a URI: nothing follows its scheme")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
+    if _QPID.match(uri):
+        return _read_qpid(uri, imported)
+    return _read_openwire(uri, imported, version or BrokerVersion.of("activemq"))
+
+
+def _read_openwire(uri: str, imported: Imported, version: BrokerVersion) -> Imported:
+    name = imported.name
     scheme = uri.partition(":")[0]
     if scheme not in _TRANSPORTS:
         what = f"{scheme}:" if scheme else "an empty scheme"
@@ -164,6 +233,7 @@ def read_connection_uri(uri: str) -> Imported:
     given = {key.removeprefix(_JMS): value for key, value in options.items() if key.startswith(_JMS)}
     rest = {key: value for key, value in options.items() if not key.startswith(_JMS)}
     taken = {key for key, value in given.items() if _take(key, value, imported)}
+    _note_versions(taken, version, imported)
     carry_acknowledgement({_path(key): value for key, value in given.items() if key in taken}, imported)
     unknown = {key: value for key, value in given.items() if key not in taken}
     if taken and unknown:
@@ -183,6 +253,13 @@ def read_connection_uri(uri: str) -> Imported:
         reason = _REASONS.get(key, "it is an option of the connection to the broker")
         imported.note(None, f"{key} is not carried over: {reason}")
     return imported
+
+
+def _note_versions(taken: Collection[str], client: BrokerVersion, imported: Imported) -> None:
+    for key in sorted(taken):
+        versions = names("activemq", "connectionFactory").get(_setter(key), "")
+        if not client.has(versions):
+            imported.note(None, f"{_JMS}{key} is an option of {in_words(versions)}; {client} cannot connect with it")
 
 
 def _options(uri: str, imported: Imported) -> Mapping[str, str | None]:
@@ -234,6 +311,7 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
         taken = (
             (known in _FACTORY_FLAGS and value is not None)
             or (known in _FACTORY_NUMBERS and java_integer(value, _FACTORY_NUMBERS[known]) is not None)
+            or (known == "maxInflatedDataSizeRatio" and value is not None and java_double(value) is not None)
             or known in _FACTORY_TEXTS
         )
     if taken and known not in CARRIED:

@@ -13,31 +13,48 @@ from kafka_redelivery.topology.faults import ConfigurationError
 from kafka_redelivery.topology.migration import activemq_xml, broker_xml
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.versions import BrokerVersion
 from kafka_redelivery.topology.migration.xml_tree import read_xml
 from kafka_redelivery.topology.topics.naming import kafka_topic
 
 
-def read_broker_configuration(content: bytes, name: str, values: PlaceholderValues) -> Imported:
+def read_broker_configuration(
+    content: bytes, name: str, values: PlaceholderValues, version: str | None = None
+) -> Imported:
     """Read an ``activemq.xml`` or a ``broker.xml``; the root element tells which it is.
 
     Args:
         content: the content of the file.
         name: the name of the file, for messages.
         values: the values of placeholders.
+        version: the version of the broker, such as ``2.40``; ``None`` for the newest known one.
 
     Raises:
-        MigrationError: the file is neither of the two, cannot be parsed safely, or the broker itself refuses it.
+        MigrationError: the file is neither of the two, cannot be parsed safely, the broker itself refuses it, or there
+            is no such version.
     """
     root = read_xml(content, name)
     if root.name == broker_xml.ROOT:
         if b"$" in content:
             # Artemis replaces placeholders in the text, before it parses the XML.
             root = read_xml(broker_xml.replaced(content, name, values), name)
-        return broker_xml.read_broker_xml(root, name, values)
+        return broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version))
     if root.name in activemq_xml.ROOTS:
-        return activemq_xml.read_activemq_xml(root, name, values)
+        return activemq_xml.read_activemq_xml(root, name, values, broker_version("activemq", version))
     problem = f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>"
     raise MigrationError(name, problem, root.line)
+
+
+def broker_version(broker: str, text: str | None) -> BrokerVersion:
+    """Return the version of a broker, ``activemq`` or ``artemis``; ``None`` is the newest known one.
+
+    Raises:
+        MigrationError: there is no such version.
+    """
+    try:
+        return BrokerVersion.of(broker, text)
+    except ValueError as error:
+        raise MigrationError("--broker-version", str(error)) from None
 
 
 _HEAD = """\

@@ -1,12 +1,8 @@
-"""Checks elements and texts against the types of the brokers' XML schemas."""
+"""Checks texts against the types of the brokers' XML schemas."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from kafka_redelivery.topology.migration.xml_tree import Element, refused
 
 _BLANKS = " \t\r\n"
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
@@ -27,22 +23,9 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The types of an element's attributes and the names of its children; ``None``: any children."""
-
-    attributes: Mapping[str, str]
-    children: frozenset[str] | None = frozenset()
-
-
 def types(**names: str) -> dict[str, str]:
     """Return the type of each name, from lists of names by type."""
     return {name: kind for kind, listed in names.items() for name in listed.split()}
-
-
-def shape(children: str, **attributes: str) -> Shape:
-    """Return the shape of an element from the names of its children, and of its attributes by their type."""
-    return Shape(types(**attributes), words(children))
 
 
 def valid(text: str, kind: str) -> bool:
@@ -94,27 +77,3 @@ def spring_value(text: str, kind: str) -> str:
         if hexadecimal and len(hexadecimal) <= _MAX_HEXADECIMAL and not set(hexadecimal) - _HEXADECIMAL:
             return f"{'-' if stripped[0] == '-' else ''}{int(hexadecimal, 16)}"
     return text
-
-
-def check_shape(element: Element, shape: Shape, name: str, *, lenient: bool = False) -> None:
-    """Check one element against the schema.
-
-    Args:
-        element: the element, with its placeholders.
-        shape: the attributes and children that are allowed.
-        name: the name of the file, for messages.
-        lenient: accept placeholders in place of values.
-
-    Raises:
-        MigrationError: the broker refuses the file because of this element.
-    """
-    for attribute, text in element.attributes.items():
-        kind = shape.attributes.get(attribute)
-        if kind is None:
-            raise refused(element, name, f"<{element.name}> has no attribute {attribute}")
-        if not valid(text, kind) and not (lenient and "${" in text):
-            raise refused(element, name, f"{attribute}={text!r} is not of the type {kind}")
-    if shape.children is not None:
-        for child in element.children:
-            if child.namespace == element.namespace and child.name not in shape.children:
-                raise refused(child, name, f"<{child.name}> is not allowed in <{element.name}>")

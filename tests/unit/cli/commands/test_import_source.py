@@ -130,3 +130,11 @@ def test_uri_of_an_embedded_broker_is_noted() -> None:
     """The policies are in the file that it names, not in the URI."""
     notes = read_source("vm://localhost?brokerConfig=xbean:activemq.xml", PlaceholderValues()).notes
     assert "import the broker's file instead" in "\n".join(map(str, notes))
+
+
+def test_ampersand_of_xml_separates_options() -> None:
+    """It does so for the program that reads the XML file from which the URI was copied."""
+    uri = "tcp://a:1?jms.redeliveryPolicy.maximumRedeliveries=5&amp;jms.redeliveryPolicy.redeliveryDelay=5000"
+    imported = read_source(uri, PlaceholderValues())
+    assert imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 5, "redeliveryDelay": 5000}}
+    assert "&amp;, which stands for &" in str(imported.notes)

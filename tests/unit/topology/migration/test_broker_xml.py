@@ -43,7 +43,6 @@ def read(content: bytes, **values: str) -> Imported:
         settings(setting("a", "<nonsense/>")),
         settings("<address-setting/>"),
         settings("<nonsense/>"),
-        document("<nonsense/>"),
         document("<name>a</name><name>b</name>"),
         document("<persist-delivery-count-before-delivery>maybe</persist-delivery-count-before-delivery>"),
         document("<wildcard-addresses><nonsense/></wildcard-addresses>"),

@@ -1,0 +1,171 @@
+"""Files of all versions of the brokers are read; a note says what a version does not know."""
+
+import pytest
+
+from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.migration.conversion import broker_version, read_broker_configuration
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import MigrationError
+from kafka_redelivery.topology.migration.versions import BrokerVersion, names
+from tests.parity.importing import Migrated
+
+ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">{}<address-settings>
+    <address-setting match="#"><max-delivery-attempts>4</max-delivery-attempts>{}</address-setting></address-settings>
+    </core></configuration>"""
+CLASSIC = """<beans xmlns="http://www.springframework.org/schema/beans">
+    <broker xmlns="http://activemq.apache.org/schema/core" {}><destinationPolicy><policyMap><policyEntries>
+    <policyEntry queue=">" {}><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="D."/></deadLetterStrategy>
+    </policyEntry></policyEntries></policyMap></destinationPolicy><plugins>{}</plugins></broker></beans>"""
+
+
+def read(text: str, version: str | None = None) -> str:
+    """Import the file and return its notes."""
+    imported = read_broker_configuration(text.encode(), "broker.xml", PlaceholderValues(), version)
+    assert imported.section["address-settings" if imported.dialect == "artemis" else "policyEntries"]
+    return "\n".join(map(str, imported.notes))
+
+
+@pytest.mark.parametrize(
+    ("core", "lacking", "having"),
+    [
+        ("<purge-page-folders>true</purge-page-folders>", "2.42.0", "2.43.0"),
+        ("<uuid-namespace>a</uuid-namespace>", "2.40.0", "2.56.0"),
+        ("<mqtt-subscription-persistence-enabled>true</mqtt-subscription-persistence-enabled>", "2.40.0", "2.42.0"),
+        ('<lock-coordinators><lock-coordinator name="a"/></lock-coordinators>', "2.44.0", "2.51.0"),
+        ("<jmx-notification-enabled>true</jmx-notification-enabled>", "2.50.0", "2.55.0"),
+        ("<journal-lock-monitor-timeout>1</journal-lock-monitor-timeout>", "2.55.0", "2.56.0"),
+        ("<journal-lock-monitor-max-retries>1</journal-lock-monitor-max-retries>", "2.55.0", "2.56.0"),
+        ('<broker-balancers><broker-balancer name="a"/></broker-balancers>', "2.21.0", "2.20.0"),
+    ],
+)
+def test_settings_of_some_versions_of_artemis(core: str, lacking: str, having: str) -> None:
+    """They are read whatever the version is, with a note for a version that does not know them."""
+    assert "does not load the file" in read(ARTEMIS.format(core, ""), lacking)
+    assert "does not load the file" not in read(ARTEMIS.format(core, ""), having)
+    assert read(ARTEMIS.format(core, "")) == read(ARTEMIS.format(core, ""), "2.56.0")
+
+
+def test_a_newer_address_setting_is_not_carried_over() -> None:
+    """A note names it, as it names others that Kafka has no need of."""
+    text = ARTEMIS.format("", "<disk-full-policy>BLOCK</disk-full-policy>")
+    assert "disk-full-policy=BLOCK is not carried over" in read(text)
+    assert "2.50 and later; Artemis 2.40 does not load the file" in read(text, "2.40")
+
+
+def test_what_no_version_knows() -> None:
+    """It is left out where it cannot concern redelivery, and refused where it can."""
+    notes = read(ARTEMIS.format("<flux-capacitor>1</flux-capacitor>", ""))
+    assert "broker.xml:1: <flux-capacitor> is left out: Artemis 2.0 to 2.56 do not know it" in notes
+    assert "fluxCapacitor of <broker> is left out" in read(CLASSIC.format('fluxCapacitor="1"', "", ""))
+    for text in (
+        ARTEMIS.format("", "<max-delivery-attemps>5</max-delivery-attemps>"),
+        CLASSIC.format("", 'fluxCapacitor="1"', ""),
+        CLASSIC.format("", "", "<fluxPlugin/>"),
+    ):
+        with pytest.raises(MigrationError, match="the broker refuses the file"):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    ("broker", "entry", "plugin", "lacking", "having"),
+    [
+        ("", 'advancedMessageStatisticsEnabled="true"', "", "5.18.6", "5.19.1"),
+        ("", 'allowTempDestinationStealing="true"', "", "6.2.4", "6.3.1"),
+        ('virtualThreadTaskRunner="true"', "", "", "5.19", "6.2"),
+        ('maxInflatedDataSize="1000"', "", "", "5.18", "6.3"),
+        ('destroyApplicationContextOnStop="true"', "", "", "5.18", "5.3.1"),
+        ('masterConnectorURI="tcp://a:1"', "", "", "6.3", "5.7"),
+        ('supportFailOver="true"', "", "", "6.3", "5.11"),
+        ("", "", "<camelRoutesBrokerPlugin/>", "5.17", "5.16"),
+        ("", "", "<partitionBrokerPlugin/>", "6.0", "5.19"),
+    ],
+)
+def test_settings_of_some_versions_of_classic(broker: str, entry: str, plugin: str, lacking: str, having: str) -> None:
+    """They are read whatever the version is, with a note for a version that does not know them."""
+    text = CLASSIC.format(broker, entry, plugin)
+    assert "does not load the file" in read(text, lacking)
+    assert "does not load the file" not in read(text, having)
+    assert read(text) == read(text, "6.3.1")
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["strictCompliance=true", "requestTimeout=5", "maxInflatedDataSizeRatio=9.5", "useVirtualThreadTaskRunner=true"],
+)
+def test_options_of_newer_clients(option: str) -> None:
+    """They do not hinder the import of a policy; a note says which clients cannot connect with them."""
+    uri = f"tcp://a:1?jms.{option}&jms.redeliveryPolicy.maximumRedeliveries=4"
+    imported = read_connection_uri(uri)
+    assert imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+    assert "cannot connect" not in str(imported.notes)
+    assert "ActiveMQ Classic 5.18 cannot connect" in str(
+        read_connection_uri(uri, broker_version("activemq", "5.18")).notes
+    )
+
+
+@pytest.mark.parametrize(("broker", "version"), [("artemis", "5.18"), ("activemq", "2.40"), ("artemis", "new")])
+def test_a_version_that_does_not_exist(broker: str, version: str) -> None:
+    """The error names the option."""
+    with pytest.raises(MigrationError, match=r"^--broker-version: "):
+        broker_version(broker, version)
+
+
+@pytest.mark.parametrize(
+    ("versions", "number", "expected"),
+    [
+        ("", "1.0", True),
+        ("2.18-2.20", "2.17", False),
+        ("2.18-2.20", "2.18", True),
+        ("2.18-2.20", "2.21", False),
+        ("2.43-", "2.57", True),
+        ("-5.7", "5.8", False),
+        ("5.0", "5.1", False),
+        ("5.18-5.19 6.2-", "6.1", False),
+        ("5.18-5.19 6.2-", "6.3", True),
+    ],
+)
+def test_ranges_of_versions(versions: str, number: str, expected: bool) -> None:  # noqa: FBT001
+    """Both ends belong to a range."""
+    major, minor = map(int, number.split("."))
+    assert BrokerVersion("artemis", (major, minor)).has(versions) is expected
+
+
+def test_the_table_has_names_of_all_versions() -> None:
+    """Of the first and of the last."""
+    assert names("activemq", "broker")["clustered"] == "5.0"
+    assert names("artemis", "core")["journal-lock-monitor-timeout"] == "2.56"
+
+
+class TestQpid:
+    """The two settings of the redelivery policy of Qpid JMS."""
+
+    @pytest.mark.parametrize(
+        ("uri", "limit", "note"),
+        [
+            (
+                "amqp://a:1?jms.redeliveryPolicy.maxRedeliveries=4",
+                4,
+                "after 5 deliveries the outcome is MODIFIED_FAILED",
+            ),
+            ("amqps://a:1?jms.redeliveryPolicy.maxRedeliveries=0&jms.redeliveryPolicy.outcome=2", 0, "REJECTED"),
+            (
+                "failover:(amqp://a:1)?jms.redeliveryPolicy.maxRedeliveries=1&jms.redeliveryPolicy.outcome=ACCEPTED",
+                1,
+                "lost",
+            ),
+            ("amqp://a:1?jms.username=a&jms.redeliveryPolicy.outcome=5", -1, "the broker's file decides"),
+        ],
+    )
+    def test_the_policy_of_qpid_jms(self, uri: str, limit: int, note: str) -> None:
+        """It has a limit and an outcome, and no delays."""
+        ours = Migrated(uri)
+        policy = ours.imported.section["redeliveryPolicy"]
+        assert policy == {"maximumRedeliveries": limit, "initialRedeliveryDelay": 0, "redeliveryDelay": 0}
+        assert note in ours.notes
+        assert "fails to connect" not in ours.notes
+
+    @pytest.mark.parametrize("option", ["maxRedeliveries=x", "outcome=6", "outcome=none"])
+    def test_what_qpid_jms_refuses(self, option: str) -> None:
+        """The policy has no such value."""
+        with pytest.raises(MigrationError, match="the client refuses the URI"):
+            read_connection_uri(f"amqp://a:1?jms.redeliveryPolicy.{option}")
