@@ -78,18 +78,26 @@ def begin_log(level: LogLevel, log_format: LogFormat) -> None:
 
 
 def load(
-    config: Path, overrides: list[str] | None, checks: Sequence[Callable[[Settings], Iterable[Violation]]] = ()
+    config: Path,
+    overrides: list[str] | None,
+    checks: Sequence[Callable[[Settings], Iterable[Violation]]] = (),
+    *,
+    app: str | None = None,
 ) -> Settings:
-    """Load the settings of a file; the environment overrides the file, and ``--set`` overrides both.
+    """Load the settings of a file, or of an App; the environment overrides these, and ``--set`` overrides both.
 
     Args:
         config: the file.
         overrides: ``name=value`` of each ``--set`` flag.
-        checks: further checks of the settings.
+        checks: further checks of the settings of a file.
+        app: names the App instead of the file.
 
     Raises:
-        ConfigurationError: the file cannot be read or has faults.
+        ConfigurationError: the file cannot be read, or the settings have faults.
+        HandlerLoadError, typer.BadParameter: as :func:`find_app`.
     """
+    if app is not None:
+        return find_app(app, config).settings_with(overrides or ())
     return load_settings(
         _text(config), name=str(config), environment=os.environ, overrides=overrides or (), checks=checks
     )

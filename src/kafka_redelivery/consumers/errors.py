@@ -18,11 +18,13 @@ class HandlerLoadError(ConsumersError):
 
     exit_code = exit_codes.CONFIGURATION
 
-    def __init__(self, target: str, problem: str, fix: str) -> None:
-        super().__init__(f"handler {target}: {problem}; {fix}")
+    def __init__(self, target: str, problem: str, fix: str, setting: str = "handler") -> None:
+        """Take the name, what is wrong with it, how to correct it, and the setting that has it."""
+        super().__init__(f"{setting} {target}: {problem}; {fix}")
         self.target = target
         self.problem = problem
         self.fix = fix
+        self.setting = setting
 
 
 class CannotStartError(ConsumersError):

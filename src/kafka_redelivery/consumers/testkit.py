@@ -234,8 +234,11 @@ class HandlerKit:
             policy=entry.redelivery_policy,
             dead_letters=entry.dead_letter_strategy,
             maximum_handler_delay=entry.maximum_handler_delay,
-            not_retryable=load_exceptions(section.not_retryable, given),
-            dependencies={name: load_exceptions(each.unavailable, given) for name, each in section.dependencies},
+            not_retryable=load_exceptions(section.not_retryable, "handler.notRetryable", given),
+            dependencies={
+                name: load_exceptions(each.unavailable, f"dependencies.{name}.unavailable", given)
+                for name, each in section.dependencies
+            },
             value=value,
             key=key,
             value_type=None if section.value is None else find_handler(section.value, given),

@@ -71,11 +71,17 @@ class ControlTopic:
     outages: dict[str, OutageNote] = field(default_factory=dict)
     """What workers have written."""
 
+    closings: dict[str, OutageNote] = field(default_factory=dict)
+    """The newest closing among these."""
+
     decided: dict[str, OutageNote] = field(default_factory=dict)
     """What operators have written."""
 
     shared: bool = True
     """Whether it can be read and written."""
+
+    compacted: bool = False
+    """Whether each closing is gone before another worker has read it."""
 
     probes = MappingProxyType[str, ProbeLease]({})
 
@@ -84,7 +90,11 @@ class ControlTopic:
         for _, value in records if self.shared else ():
             note = read_outage(value, self.end)
             assert note is not None
+            if note.state is OutageState.CLOSED and self.compacted:
+                continue
             self.outages = {**self.outages, "bank": note}
+            if note.state is OutageState.CLOSED:
+                self.closings = {"bank": note}
 
     @property
     def end(self) -> int:
@@ -296,6 +306,9 @@ class _Slots:
         self.most = 0
         """How many handlers were called at once at most."""
 
+        self.hangs = False
+        """Whether no call returns."""
+
     def submit(self, item: WorkItem) -> None:
         self.submitted.append([(message.partition(), message.offset()) for message in item.messages])
         self._todo.append(item)
@@ -306,7 +319,7 @@ class _Slots:
         return bool(self._todo)
 
     def work(self) -> None:
-        while self._todo and self._random.random() < 0.7:
+        while self._todo and not self.hangs and self._random.random() < 0.7:
             item = self._todo.pop(self._random.randrange(min(self.capacity, len(self._todo))))
             self._processor.run(item)
             if item.outage is not None:

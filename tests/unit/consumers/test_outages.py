@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.handlers.dependencies import Dependencies
 from kafka_redelivery.consumers.process.pause_watch import NoPauses
 from kafka_redelivery.topology.config.settings import BatchSection, DependencySection, Ordering
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
@@ -128,6 +131,99 @@ def test_after_the_longest_outage_the_policy_decides() -> None:
     retried = [copy for copy in kafka.written if copy.topic != "totals"]
     assert retried
     assert kafka.done
+
+
+def test_the_longest_outage_of_a_key() -> None:
+    """After it the policy decides about the records of the key, also about those that come later."""
+    section = DependencySection.model_validate({"maxOutage": "1m"})
+    bank = Bank([(0, _HOUR_MS)], section, refuses_keys=frozenset({b"1"}))
+    kafka = simulated_kafka([40], bank=bank, ordering=Ordering.KEY, slots=4)
+
+    _run(kafka)
+
+    assert kafka.done
+    assert len([copy for copy in kafka.written if copy.topic != "totals"]) == 8
+    away = [at_ms for at_ms, answered in bank.calls if not answered]
+    assert len(away) == 8 + 12  # tried again every five seconds for a minute
+    assert away[-1] <= 70_000  # the others of the key do not wait for as long once more
+
+
+def test_a_key_that_is_answered_may_wait_again() -> None:
+    """Its next outage is another one."""
+    section = DependencySection.model_validate({"maxOutage": "1m"})
+    bank = Bank([(0, 40_000), (50_000, 100_000)], section, refuses_keys=frozenset({b"1"}))
+    kafka = simulated_kafka([40], bank=bank, ordering=Ordering.KEY, slots=4)
+    worker = SimulatedWorker(kafka)
+    worker.run(200_000)
+
+    assert kafka.done
+    assert {copy.topic for copy in kafka.written} == {"totals"}
+    outages = worker.worker.outages
+    assert outages is not None
+    assert not outages.counts
+
+
+def test_a_share_of_failures_of_a_key() -> None:
+    """Below it the record has failed, as without a key."""
+    section = DependencySection.model_validate({"threshold": "50% of 100"})
+    bank = Bank([(0, _HOUR_MS)], section, refuses_keys=frozenset({b"1"}))
+    kafka = simulated_kafka([40], bank=bank, ordering=Ordering.KEY, slots=4)
+
+    _run(kafka)
+
+    assert len([copy for copy in kafka.written if copy.topic != "totals"]) == 8
+
+
+def test_an_outage_that_has_taken_too_long_ends_with_a_success() -> None:
+    """A minute in which nothing was called is none: then the next failures are still the records' own."""
+    section = DependencySection.model_validate({"maxOutage": "1m", "longestPause": "20s"})
+    bank = Bank([(0, _HOUR_MS)], section)
+    kafka = simulated_kafka([2], bank=bank, slots=1)
+    worker = SimulatedWorker(kafka)
+    worker.run(20_000)
+    assert kafka.done
+    outages = worker.worker.outages
+    assert outages is not None
+    orders = kafka.records[Partition("orders", 0)]
+
+    def arrive() -> None:
+        orders.append(record(len(orders), key=b"0"))
+        worker.run(20_000)
+        assert kafka.done
+        kafka.now_ms += 90_000
+        worker.worker._turn()
+
+    arrive()
+    assert len([copy for copy in kafka.written if copy.topic != "totals"]) == 3
+    assert outages.active
+    bank.away = []
+    arrive()
+    assert not outages.active
+    bank.away = [(kafka.now_ms - NOW, kafka.now_ms - NOW + 20_000)]
+    arrive()
+    assert len([copy for copy in kafka.written if copy.topic != "totals"]) == 3
+
+
+def test_the_share_begins_anew_after_an_outage() -> None:
+    """Its failures do not open the next one."""
+    section = DependencySection.model_validate({"threshold": "50% of 10"})
+    for_ever = [(0, _HOUR_MS)]
+    bank = Bank(for_ever, section)
+    kafka = simulated_kafka([400], bank=bank, slots=1)
+    worker = SimulatedWorker(kafka)
+    outages = worker.worker.outages
+    assert outages is not None
+    while not outages.away:
+        worker.run(1)
+    bank.away = []
+    while outages.active:
+        worker.run(1)
+    calls = len(bank.calls)
+    bank.away = for_ever
+    while not outages.away:
+        worker.run(1)
+
+    assert len(bank.calls) - calls >= 10
 
 
 def test_a_share_of_failures_as_the_trigger() -> None:
@@ -262,6 +358,26 @@ def test_delays_of_an_outage_are_told_apart() -> None:
     kafka.now_ms += 1500
     assert outages.delayed_ms(["bank"]) == 1500
     assert outages.delayed_ms([]) is None
+
+
+def test_calls_that_hang_in_all_slots_halt_only_a_worker_that_needs_one() -> None:
+    """Not while it waits for the next try anyway: its other sources go on, and a call may still return."""
+    kafka = _with_mails(simulated_kafka([30], bank=Bank([]), ordering=Ordering.KEY, slots=2, persist=False), 30)
+    worker = SimulatedWorker(kafka)
+    orders = worker.worker.dispatchers["orders"]
+    orders.deadline, orders.dependencies = timedelta(seconds=5), Dependencies({"bank": 5000}, of_deadline="bank")
+    worker.slots[0].hangs = True
+    worker.run(1)
+    for item in orders.in_flight:
+        item.started_s = monotonic_s() - 60
+
+    while kafka.now_ms < NOW + 4_000:
+        worker.run(1)
+    assert orders.exhausted
+    assert kafka.commits[_MAILS].offset == 30
+    with pytest.raises(HaltedError, match="no slot is free for orders"):
+        worker.run(2_000)
+    assert NOW + 4_000 <= kafka.now_ms < NOW + 7_000
 
 
 @settings(max_examples=10, deadline=None)

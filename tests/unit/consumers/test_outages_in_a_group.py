@@ -55,9 +55,9 @@ class _Member:
 
 
 class _Group:
-    def __init__(self, *, records: int = 120, shared: bool = True, cut_off: Iterable[int] = ()) -> None:
+    def __init__(self, *, records: int = 120, control: ControlTopic | None = None, cut_off: Iterable[int] = ()) -> None:
         self._kafka = simulated_kafka([records] * _WORKERS, ordering=Ordering.UNORDERED, slots=_SLOTS, waits=False)
-        control = ControlTopic(shared=shared)
+        control = ControlTopic() if control is None else control
         for_ever, at_first = [(0, 10**9)], [(0, round(_AWAY_S * 1000))]
         self.members = [
             _Member(self._kafka, n, Bank(for_ever if n in cut_off else at_first, _SECTION, control=control))
@@ -105,9 +105,10 @@ def test_all_are_at_full_load_soon_after_one_has_closed() -> None:
         _assert_no_stampede(member)
 
 
-def test_nobody_waits_for_ever_without_a_control_topic() -> None:
+@pytest.mark.parametrize("control", [ControlTopic(shared=False), ControlTopic(compacted=True)])
+def test_nobody_waits_for_ever_who_sees_no_closing(control: ControlTopic) -> None:
     """Each worker finds out by itself, at the latest after its longest pause."""
-    group = _Group(shared=False)
+    group = _Group(control=control)
     group.meet()
     group.run(_AWAY_S + _LONGEST_S + _RAMP_S + 2)
 

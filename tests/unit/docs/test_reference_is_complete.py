@@ -1,11 +1,14 @@
+import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import typer
 
 from kafka_redelivery.cli.main import app
-from kafka_redelivery.topology.config.section import KebabSection, Section
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.config.section import KebabSection, RedeliveryPolicySection, Section
 from kafka_redelivery.topology.config.settings import CodecSection
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, MetricKind
 
@@ -31,6 +34,17 @@ def test_every_setting_is_in_the_reference(section: type[Section]) -> None:
         found = [row for row in rows if row.startswith(f"| `{field.alias}` |")]
         assert found, f"{section.__name__}.{field.alias} is not in docs/configuration.md"
         assert all(len(row.split("|")[3].strip()) > 2 for row in found)
+
+
+def test_every_field_of_a_policy_in_python_is_in_the_reference() -> None:
+    """Each is a setting of the file with underscores, and has the same default."""
+    text = (DOCS / "configuration.md").read_text()
+    listed = text.partition("In Python `RedeliveryPolicy` has")[2].partition(". ")[0]
+    names = [each.name for each in fields(RedeliveryPolicy)]
+
+    assert re.findall(r"`(\w+)`", listed) == names
+    assert set(names) < RedeliveryPolicySection.model_fields.keys()
+    assert RedeliveryPolicySection().value() == RedeliveryPolicy()
 
 
 def test_every_metric_is_in_the_reference() -> None:

@@ -50,7 +50,7 @@ def check(
 ) -> None:
     """Report every fault of the configuration with its location and fix, and warn of probable mistakes.
 
-    Modules of handlers are imported, if they are on this machine, to check the types of values.
+    Modules of handlers, exceptions and probes are imported, if they are on this machine, to check names and types.
     """
     from kafka_redelivery.consumers.handlers.checking import handler_violations
     from kafka_redelivery.consumers.routes import codec_violations
@@ -61,7 +61,8 @@ def check(
     warnings: list[TopologyFault] = []
     for file in wanted:
         base = file.absolute().parent
-        checks = (setting_violations, partial(codec_violations, base=base), partial(handler_violations, base=base))
+        check_handlers = partial(handler_violations, base=base, warnings=warnings)
+        checks = (setting_violations, partial(codec_violations, base=base), check_handlers)
         try:
             settings = load(file, overrides, checks)
         except ConfigurationError as error:

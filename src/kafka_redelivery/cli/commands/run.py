@@ -54,8 +54,7 @@ def scheduler(
     from kafka_redelivery.consumers.scheduler.run import run_scheduler
 
     begin_log(log_level, log_format)
-    settings = load(config, overrides) if app is None else find_app(app, config).settings_with(overrides or ())
-    run_scheduler(settings)
+    run_scheduler(load(config, overrides, app=app))
 
 
 def run(

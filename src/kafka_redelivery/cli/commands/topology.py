@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AppName, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
 from kafka_redelivery.cli.views.acls import AclUser, documents, kafka_commands, strimzi_users
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
@@ -49,6 +49,7 @@ class AclFormat(StrEnum):
 @app.command()
 def plan(
     config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
     offline: Annotated[
@@ -67,7 +68,7 @@ def plan(
     ] = None,
 ) -> None:
     """Show the topics and first offsets that the configuration needs, and which of them the cluster lacks."""
-    settings = load(config, overrides)
+    settings = load(config, overrides, app=app)
     if offline:
         sources = _offline_sources(settings, partitions or [], replicas, min_insync)
         planned = plan_topology(settings, sources, DEFAULT_WIDTH)
@@ -100,6 +101,7 @@ def plan(
 @app.command()
 def apply(
     config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; make none.")] = False,
@@ -135,7 +137,7 @@ def apply(
     from kafka_redelivery.transport.admin.preflight import survey
     from kafka_redelivery.transport.clients.position_move import move_to_log_start
 
-    settings = load(config, overrides)
+    settings = load(config, overrides, app=app)
     admin = ClusterAdmin(settings.kafka)
     planned, cluster = survey(admin, settings, AclRole.APPLY)
     found = (*check_plan(planned), *check_shared(planned, cluster))
@@ -177,7 +179,12 @@ def apply(
 
 
 @app.command()
-def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def check(
+    config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
     """Report topics that would lose records, and how to fix them. Exit code 1 if there are any.
 
     Warns if no scheduler runs, and if an outage of a dependency may outlive the retention of a source.
@@ -186,7 +193,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.transport.admin.preflight import look_at_topology
 
-    planned, cluster, faults = look_at_topology(load(config, overrides), wall_clock_ms(), AclRole.APPLY)
+    planned, cluster, faults = look_at_topology(load(config, overrides, app=app), wall_clock_ms(), AclRole.APPLY)
     refused = _refused(faults)
     if as_json:
         print_json(_verdict(faults))
@@ -203,6 +210,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
 @app.command()
 def acls(
     config: ConfigFile = DEFAULT_CONFIG,
+    app: AppName = None,
     overrides: Overrides = None,
     role: Annotated[
         list[AclRole] | None, typer.Option("--role", help="Print the ACLs of this role only; repeatable.")
@@ -240,7 +248,7 @@ def acls(
     elif origins:
         raise typer.BadParameter("add --dead-letters TOPIC", param_hint="--origin")
     else:
-        settings = load(config, overrides)
+        settings = load(config, overrides, app=app)
         kafka, users = settings.kafka, _users(settings, tuple(dict.fromkeys(role or AclRole)), principal)
     match output:
         case AclFormat.KAFKA_ACLS:

@@ -7,8 +7,9 @@ tries soon then; see :mod:`kafka_redelivery.topology.wire.outages`.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Final, Protocol
 
@@ -20,6 +21,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.config.settings import DependencySection
 from kafka_redelivery.topology.outage import Outage, Phase
+from kafka_redelivery.topology.policy.decision import FailureKind
 from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.outages import OutageNote, OutageState, outage_record
 
@@ -33,7 +35,10 @@ _HOLDS_MS: Final = 180_000
 """How long an opening holds in the control topic; it is written again while the outage lasts."""
 
 _ARMED_AGAIN_S: Final = 60.0
-"""After so long without a failure of an outage that took too long, the next one opens an outage again."""
+"""After so long with successes and without a failure of an outage that took too long, the next one opens an outage."""
+
+_MAX_KEYS: Final = 1000
+"""How many keys are remembered for which something is away; of more, those that began to fail first are forgotten."""
 
 
 class OutageView(Protocol):
@@ -42,6 +47,11 @@ class OutageView(Protocol):
     @property
     def outages(self) -> Mapping[str, OutageNote]:
         """The newest opening or closing of each dependency by a worker."""
+        ...
+
+    @property
+    def closings(self) -> Mapping[str, OutageNote]:
+        """The newest closing of each dependency by a worker, also if it was opened again since."""
         ...
 
     @property
@@ -68,6 +78,11 @@ class Threshold:
         if self._calls is not None:
             self._calls.extend([False] * min(succeeded, self._calls.maxlen or 0))
             self._calls.extend([True] * met)
+
+    def forget(self) -> None:
+        """Forget the calls of an outage that is over."""
+        if self._calls is not None:
+            self._calls.clear()
 
     @property
     def reached(self) -> bool:
@@ -99,7 +114,7 @@ class _Dependency:
     """When the last outage was over, its ramp included (epoch ms); ``None`` = there was none, or it lasts."""
 
     seen: int = -1
-    """The offset in the control topic up to which notes of workers were taken into account."""
+    """The offset in the control topic up to which closings by workers were taken into account."""
 
     seen_of_operators: int = -1
     """The same for notes of operators."""
@@ -115,6 +130,9 @@ class _Dependency:
 
     failing_s: float | None = None
     """When a record failed last because the outage has taken too long (monotonic); ``None`` = none does."""
+
+    succeeded: bool = False
+    """Whether a record was handled since then."""
 
     @property
     def asks(self) -> bool:
@@ -166,6 +184,10 @@ class Outages:
         self.waiting: Mapping[str, int] = {}
         """How many records of a query's micro-batch wait, by dependency; empty in a worker, which does not count."""
 
+        self._keys: dict[tuple[str, str, bytes | None], float] = {}
+        """When the first record of a key failed that waits for a dependency alone (monotonic), by dependency, source
+        and key; minus infinity once it has taken too long. A success of the key ends it."""
+
         self._known: Mapping[str, OutageNote] = {}
         self._decided: Mapping[str, OutageNote] = {}
         self._dependencies = {
@@ -174,10 +196,13 @@ class Outages:
             )
             for name, section in sections.items()
         }
-        self.counts = any(section.threshold for section in sections.values())
-        """Whether outcomes matter also while nothing is away."""
-
+        self._has_threshold = any(section.threshold for section in sections.values())
         self._follow(joins=True)
+
+    @property
+    def counts(self) -> bool:
+        """Whether outcomes matter also while nothing is away."""
+        return self._has_threshold or bool(self._keys)
 
     @property
     def away(self) -> list[str]:
@@ -213,12 +238,43 @@ class Outages:
 
         Too few of the latest calls have found it so, or its outage takes longer than ``maxOutage``.
         """
-        each = self._dependencies[met.failure.dependency]
+        return self._fails(self._dependencies[met.failure.dependency])
+
+    def _fails(self, each: _Dependency) -> bool:
         each.threshold.count(0, 1)
         if each.failing_s is not None:
-            each.failing_s = self.clock_s()
+            each.failing_s, each.succeeded = self.clock_s(), False
             return True
         return each.outage.opened_s is None and not each.threshold.reached
+
+    def judge_keys(self, item: WorkItem) -> None:
+        """Let those records of an item fail after all that would wait alone by their keys, as in :meth:`fails`.
+
+        ``maxOutage`` counts for each key of a source from its first failure.
+        """
+        for number, (index, failure) in enumerate(item.failures):
+            if failure.key_only:
+                each = self._dependencies[failure.dependency]
+                source = item.lane.assigned.route.source
+                if self._fails(each) or self._key_fails(each, source, item.messages[index].key()):
+                    failed = failure._replace(kind=FailureKind.RAISED, after_ms=None, key_only=False)
+                    item.failures[number] = (index, failed)
+
+    def _key_fails(self, each: _Dependency, source: str, key: bytes | None) -> bool:
+        longest = each.section.max_outage
+        if longest is None:
+            return False
+        now_s = self.clock_s()
+        since_s = self._keys.setdefault((each.name, source, key), now_s)
+        if len(self._keys) > _MAX_KEYS:
+            del self._keys[next(iter(self._keys))]
+        if now_s - since_s <= longest.total_seconds():
+            return False
+        if since_s > -math.inf:
+            self._keys[each.name, source, key] = -math.inf
+            text = "%s has been away for longer than maxOutage, %g s, for a key of %s: the redelivery policy decides"
+            _log.error(text, each.name, longest.total_seconds(), source)
+        return True
 
     def met(self, assigned: AssignedPartition, offset: int, met: MetOutage) -> bool:
         """A call found a dependency away. The record is back in its lane.
@@ -236,16 +292,18 @@ class Outages:
         if met.failure.after_ms is not None:
             outage = outage.postponed(now_s + met.failure.after_ms / 1000)
         each.outage, each.closed_elsewhere = outage, False
+        if each.probe is not None:
+            each.probe.forget()  # an answer from before this call says nothing
         if before.opened_s is None:
             each.since_ms = self.clock_ms()
-            if each.probe is not None:
-                each.probe.take_answer()  # one of an earlier outage says nothing about this one
             _log.warning("%s is away: %s; the records that need it wait, uncounted", each.name, met.failure.cause)
         self._changed()
         self._publish(each, OutageState.OPEN)
         return True
 
-    def handled(self, item: WorkItem, needs: Iterable[str], may_try: Callable[[AssignedPartition, str], bool]) -> None:
+    def handled(
+        self, item: WorkItem, needs: Collection[str], may_try: Callable[[AssignedPartition, str], bool]
+    ) -> None:
         """Records have got their outcomes. One that had met an outage, and succeeded, ends it.
 
         Args:
@@ -256,8 +314,11 @@ class Outages:
         failed = {index for index, _ in item.failures}
         others = 0
         for index, message in enumerate(item.messages[: item.position]):
-            met = bool(self._met) and self.tried(item.lane.assigned, message.offset(), succeeded=index not in failed)
-            others += not met and index not in failed
+            succeeded = index not in failed
+            met = bool(self._met) and self.tried(item.lane.assigned, message.offset(), succeeded=succeeded)
+            others += not met and succeeded
+            for need in needs if self._keys and succeeded else ():
+                self._keys.pop((need, item.lane.assigned.route.source, message.key()), None)
         if others:
             self.others_handled(needs, others, may_try)
 
@@ -275,6 +336,7 @@ class Outages:
         for name in needs:
             each = self._dependencies[name]
             each.threshold.count(others)
+            each.succeeded = True
             # It may never have called what is away. Without a record that has, there is nothing better to go by.
             if each.outage.opened_s is None or each.by_operator:
                 continue
@@ -305,8 +367,9 @@ class Outages:
             if any(assigned.closed for assigned, _ in self._met):
                 self._met = {key: name for key, name in self._met.items() if not key[0].closed}
             for each in self._dependencies.values():
-                if each.failing_s is not None and now_s - each.failing_s > _ARMED_AGAIN_S:
+                if each.failing_s is not None and each.succeeded and now_s - each.failing_s > _ARMED_AGAIN_S:
                     each.failing_s = None
+                    _log.info("%s answers again: records wait in its next outage", each.name)
                     self._changed()
                 if each.outage.opened_s is not None:
                     self._look(each, each.outage.opened_s, now_s)
@@ -316,13 +379,10 @@ class Outages:
         if longest is not None and now_s - opened_s > longest.total_seconds() and phase is not Phase.RAMPING:
             text = "%s has been away for longer than maxOutage, %g s: the redelivery policy decides about its failures"
             _log.error(text, each.name, longest.total_seconds())
-            each.failing_s, each.by_operator, each.outage = now_s, False, Outage(_backoff(each.section))
-            each.over_ms = self.clock_ms()
-            self._changed()
+            each.failing_s, each.succeeded, each.by_operator = now_s, False, False
+            self._end(each, Outage(_backoff(each.section)))
         elif phase is Phase.CLOSED:
-            each.outage, each.over_ms = each.outage.settled(now_s, each.full), self.clock_ms()
-            self._met = {key: name for key, name in self._met.items() if name != each.name}
-            self._changed()
+            self._end(each, each.outage.settled(now_s, each.full))
         elif each.by_operator:
             if each.until_ms is not None and self.clock_ms() >= each.until_ms:
                 each.by_operator = False
@@ -338,6 +398,15 @@ class Outages:
             self._ask(each, each.probe, now_s)
         elif phase is Phase.OPEN and each.opening and now_s - each.published_s > _REFRESH_S:
             self._publish(each, OutageState.OPEN)
+
+    def _end(self, each: _Dependency, outage: Outage) -> None:
+        """Keep nothing of an outage that is over."""
+        each.outage, each.over_ms = outage, self.clock_ms()
+        each.threshold.forget()
+        if each.probe is not None:
+            each.probe.forget()
+        self._met = {key: name for key, name in self._met.items() if name != each.name}
+        self._changed()
 
     def _ask(self, each: _Dependency, probe: Probe, now_s: float) -> None:
         answer = probe.take_answer()
@@ -381,17 +450,17 @@ class Outages:
         self._known, self._decided, now_ms = self.view.outages, self.view.decided, self.clock_ms()
         for each in self._dependencies.values():
             decided, note = self._decided.get(each.name), self._known.get(each.name)
+            closing = self.view.closings.get(each.name)
             if decided is not None and decided.offset > each.seen_of_operators:
                 each.seen_of_operators = decided.offset
                 self._obey(each, decided, now_ms)
-            if note is None or note.offset <= each.seen:
-                continue
-            each.seen = note.offset
-            if joins and each.outage.opened_s is None and note.is_open(now_ms, decided):
+            if joins and note is not None and each.outage.opened_s is None and note.is_open(now_ms, decided):
                 self._join(each, note)
-            elif note.state is OutageState.CLOSED and note.by != self.instance:
-                soon = each.outage.closed_elsewhere(self.clock_s(), self.draw(), SPREAD_S)
-                each.outage, each.closed_elsewhere = soon, True
+            if closing is not None and closing.offset > each.seen:
+                each.seen = closing.offset
+                if not joins and closing.by != self.instance:
+                    soon = each.outage.closed_elsewhere(self.clock_s(), self.draw(), SPREAD_S)
+                    each.outage, each.closed_elsewhere = soon, True
         self._changed()
 
     def _obey(self, each: _Dependency, decided: OutageNote, now_ms: int) -> None:

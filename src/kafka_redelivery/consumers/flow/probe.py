@@ -70,6 +70,9 @@ class Probe:
         self._name, self._function, self._instance, self._view = name, function, instance, view
         self._clock_s, self._clock_ms = clock_s, clock_ms
         self._answer: bool | None = None
+        self._wanted = False
+        """Whether the answer of the call that runs is wanted."""
+
         self._calls = False
         self._called_s = 0.0
         """When the last call began (monotonic)."""
@@ -86,6 +89,10 @@ class Probe:
         """Return the answer of a call that has ended since, or ``None``."""
         answer, self._answer = self._answer, None
         return answer
+
+    def forget(self) -> None:
+        """Forget the answer, also the one of a call that still runs: it belongs to an outage that is over."""
+        self._wanted, self._answer, self._leased_s = False, None, None
 
     def ask(self, pause_s: float) -> None:
         """Get the lease and then the answer, a step each time. Nothing happens while another worker has the lease.
@@ -113,7 +120,7 @@ class Probe:
             self._view.publish([record])
 
     def _call(self) -> None:
-        self._calls, self._called_s, self._leased_s = True, self._clock_s(), None
+        self._calls, self._wanted, self._called_s, self._leased_s = True, True, self._clock_s(), None
         # A daemon thread: a probe that never returns must not keep the process alive.
         threading.Thread(target=self._run, name=f"probe-{self._name}", daemon=True).start()
 
@@ -123,7 +130,8 @@ class Probe:
         except BaseException as error:  # noqa: BLE001 - whatever it raises, it is away
             _log.debug("the probe of %s says that it is away: %s", self._name, error)
             answer = False
-        self._answer = answer
+        if self._wanted:
+            self._answer = answer
         self._calls = False
 
 

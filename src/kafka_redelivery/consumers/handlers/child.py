@@ -445,7 +445,7 @@ def main(pipe_descriptor: int, memory_descriptor: int, positions: int) -> None:
             shared = [SharedPosition(memory, number) for number in range(positions)]
             turn = setup.load(setup.arguments, pipe, shared, stack)
         except HandlerLoadError as error:
-            send(pipe, (error.target, error.problem, error.fix))
+            send(pipe, (error.target, error.problem, error.fix, error.setting))
             return
         send(pipe, None)
         while True:

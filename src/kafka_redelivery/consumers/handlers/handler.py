@@ -176,14 +176,16 @@ def load_handler(
     if loop is None:
         loop = stack.enter_context(HandlerLoop())
     called = opened(found, stack, loop, target=target)
-    exceptions = load_exceptions(not_retryable, given)
+    exceptions = load_exceptions(not_retryable, "handler.notRetryable", given)
     handler = as_handler(called, exceptions, target=target, value=declared, takes=values.takes)
     if handler.value is not None:
         handler.value.check_source(values.undecoded, target)
-    listed = zip(
-        load_exceptions((name for name, _ in needs.classes), given), (each for _, each in needs.classes), strict=True
-    )
-    dependencies = Dependencies(dict(needs.names), list(listed), needs.of_deadline)
+    listed = [
+        (listed, dependency)
+        for name, dependency in needs.classes
+        for listed in load_exceptions([name], f"dependencies.{dependency}.unavailable", given)
+    ]
+    dependencies = Dependencies(dict(needs.names), listed, needs.of_deadline)
     return replace(handler, details=details, loop=loop, dependencies=dependencies)
 
 
@@ -206,7 +208,7 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     """
     try:
         made = found() if inspect.isclass(found) else found
-        on_loop = _is_asynchronous(made) or not isinstance(made, AbstractContextManager)
+        on_loop = is_asynchronous(made) or not isinstance(made, AbstractContextManager)
         if on_loop and isinstance(made, AbstractAsyncContextManager):
             entered = loop.enter(made)
             return found if made is found else entered
@@ -220,13 +222,27 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     return made
 
 
-def load_exceptions(names: Iterable[str], given: Mapping[str, object] = NOTHING) -> tuple[type[BaseException], ...]:
+def load_exceptions(
+    names: Iterable[str], setting: str, given: Mapping[str, object] = NOTHING
+) -> tuple[type[BaseException], ...]:
     """Load exception classes such as ``package.module:Class``; built-in ones have no module. Those ``given`` are there.
 
     Raises:
-        HandlerLoadError: a class does not exist, or is no exception.
+        HandlerLoadError: a class does not exist, or is no exception. It names the ``setting``.
     """
-    return tuple(_exception(name, given) for name in names)
+    return tuple(_exception(name, setting, given) for name in names)
+
+
+def find_probe(target: str, setting: str, given: Mapping[str, object] = NOTHING) -> Callable[[], Any]:
+    """Import the probe of a dependency.
+
+    Raises:
+        HandlerLoadError: it does not exist, or cannot be called. It names the ``setting``.
+    """
+    found: Any = _found(target, target, setting, given)
+    if not callable(found):
+        raise HandlerLoadError(target, "is not callable", "name a function without parameters", setting)
+    return cast("Callable[[], Any]", found)
 
 
 def as_handler(
@@ -261,14 +277,15 @@ def as_handler(
     arrow = takes == "arrow"
     parameter = ValueParameter(None, alone=False) if arrow else value_parameter(function, value, target=target)
     if takes_batch(function, parameter, takes, target=target):
-        asynchronous = _is_asynchronous(function)
+        asynchronous = is_asynchronous(function)
         return Handler(function, False, asynchronous, parameter.type, not_retryable, batch=True)  # noqa: FBT003
     takes_context = _takes_context(function, target)
     call = with_values(cast("Callable[..., Any]", function), parameter, takes_context=takes_context)
-    return Handler(call, takes_context, _is_asynchronous(function), parameter.type, not_retryable)
+    return Handler(call, takes_context, is_asynchronous(function), parameter.type, not_retryable)
 
 
-def _is_asynchronous(function: object) -> bool:
+def is_asynchronous(function: object) -> bool:
+    """Whether a call has to be awaited."""
     return any(map(inspect.iscoroutinefunction, _bodies(function)))
 
 
@@ -412,13 +429,19 @@ def _last_line(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown location"
 
 
-def _exception(target: str, given: Mapping[str, object]) -> type[BaseException]:
-    if ":" not in target:
-        target = f"builtins:{target}"
-    found = find_handler(target, given)
+def _exception(name: str, setting: str, given: Mapping[str, object]) -> type[BaseException]:
+    found = _found(name if ":" in name else f"builtins:{name}", name, setting, given)
     if not (inspect.isclass(found) and issubclass(found, BaseException)):
-        raise HandlerLoadError(target, "is listed, but is not an exception class", "write package.module:Class")
+        raise HandlerLoadError(name, "is listed, but is not an exception class", "write package.module:Class", setting)
     return found
+
+
+def _found(target: str, name: str, setting: str, given: Mapping[str, object]) -> Any:  # noqa: ANN401 - the user's
+    """Find what a setting names; ``name``: as it is written there."""
+    try:
+        return find_handler(target, given)
+    except HandlerLoadError as error:
+        raise HandlerLoadError(name, error.problem, error.fix, setting) from error
 
 
 def _message(error: BaseException) -> str:

@@ -126,6 +126,11 @@ class PauseWatch:
         return self._known.outages
 
     @property
+    def closings(self) -> Mapping[str, OutageNote]:
+        """See :class:`OutageView`."""
+        return self._known.closings
+
+    @property
     def decided(self) -> Mapping[str, OutageNote]:
         """See :class:`OutageView`."""
         return self._known.decided

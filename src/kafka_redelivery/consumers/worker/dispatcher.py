@@ -168,12 +168,16 @@ class Dispatcher:
             if done is not None and done.position:
                 yield done
 
-    def exhausted(self, sources: str) -> HaltedError | None:
-        """Return why the worker has to halt: abandoned calls occupy every slot for these sources."""
-        if self._usable_slots > 0 or self.deadline is None:
-            return None
+    @property
+    def exhausted(self) -> bool:
+        """Whether abandoned calls occupy every slot."""
+        return self._usable_slots <= 0
+
+    def halted(self, sources: str) -> HaltedError:
+        """Return why the worker halts when it is exhausted; ``sources``: the topics that have no slot."""
+        deadline_s = 0.0 if self.deadline is None else self.deadline.total_seconds()
         return HaltedError(
             f"no slot is free for {sources}: the handlers in all {self.slots.capacity} did not return within "
-            f"{self.deadline.total_seconds():g} s; set timeouts for the calls that the handler makes, or raise "
+            f"{deadline_s:g} s; set timeouts for the calls that the handler makes, or raise "
             "handler.deadline or handler.slots"
         )

@@ -28,7 +28,7 @@ from kafka_redelivery.consumers.flow.work_item import FinishedItems
 from kafka_redelivery.consumers.handlers.batch_processor import processor_of
 from kafka_redelivery.consumers.handlers.child_process_pool import formats_of, load_as_configured
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
-from kafka_redelivery.consumers.handlers.handler import NOTHING, Handler, find_handler
+from kafka_redelivery.consumers.handlers.handler import NOTHING, Handler, find_probe
 from kafka_redelivery.consumers.handlers.outputs import Destinations
 from kafka_redelivery.consumers.handlers.slot_sessions import SlotSessions
 from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
@@ -136,7 +136,7 @@ def load_parts(
     handlers = _load_handlers(settings, stack, given, loop or stack.enter_context(HandlerLoop()))
     outputs = {each.topic: codecs(each, base) for each in settings.outputs}
     named = {name: each.probe for name, each in settings.dependencies.items() if each.probe is not None}
-    probes = {name: as_probe(find_handler(target, given)) for name, target in named.items()}
+    probes = {name: as_probe(find_probe(target, f"dependencies.{name}.probe", given)) for name, target in named.items()}
     return Parts(settings, handlers, _routes(settings, base), outputs, probes)
 
 

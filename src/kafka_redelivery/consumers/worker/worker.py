@@ -228,7 +228,8 @@ class Worker:
                 return
 
     def _take_finished(self, item: WorkItem) -> None:
-        if self.outages is not None:
+        if self.outages is not None and item.failures:
+            self.outages.judge_keys(item)
             item.keep_waits_within(MAX_IN_PLACE - len(item.lane.assigned.progress.waiting), self.outages.clock_s())
         met = item.outage
         if met is not None and self._fails(met):
@@ -286,7 +287,7 @@ class Worker:
         """Abandon handler calls that exceed the deadline of their handler.
 
         Raises:
-            HaltedError: they occupy all slots of a handler.
+            HaltedError: they occupy all slots of a handler that needs one.
         """
         for dispatcher in self._dispatchers:
             for result in dispatcher.abandon_overdue(self._fails):
@@ -295,10 +296,14 @@ class Worker:
                     self._add_outcomes(result)
                 if met is not None and not assigned.closed:
                     self._open_outage(assigned, result.messages[result.position].offset(), met)
-                sources = ", ".join(topic for topic, each in self.dispatchers.items() if each is dispatcher)
-                if (halted := dispatcher.exhausted(sources)) is not None:
-                    self._writes.flush(self.limits.rebalance_timeout.total_seconds())
-                    raise halted
+            if dispatcher.exhausted and self._needs_slot(dispatcher):
+                self._writes.flush(self.limits.rebalance_timeout.total_seconds())
+                raise dispatcher.halted(", ".join(t for t, each in self.dispatchers.items() if each is dispatcher))
+
+    def _needs_slot(self, dispatcher: Dispatcher) -> bool:
+        """Whether a record could start: not while what its overdue calls wait for is away and nothing is tried."""
+        name = dispatcher.dependencies.of_deadline
+        return not name or self.outages is None or self.outages.limit(name) != 0
 
     def _split_slow(self) -> None:
         """Take outcomes from work items whose current call is slow, and let other slots handle the records behind."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.flow.outages import Outages
 from kafka_redelivery.consumers.flow.probe import Probe, as_probe
-from kafka_redelivery.consumers.handlers.handler import find_handler
+from kafka_redelivery.consumers.handlers.handler import find_probe
 from kafka_redelivery.consumers.process.pause_watch import PauseWatch, watch_pauses
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -176,7 +176,7 @@ def _outages(config: HandlerConfig, pauses: PauseWatch, health: Health, cores: i
         full.update({name: section.slots * cores for name, _ in section.dependencies})
     instance = settings.instance or NAME
     probes = {
-        name: Probe(name, as_probe(find_handler(each.probe)), instance, pauses)
+        name: Probe(name, as_probe(find_probe(each.probe, f"dependencies.{name}.probe")), instance, pauses)
         for name, each in sections.items()
         if each.probe is not None
     }

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.control import ControlRecord, control_record, fields_of, whole
-from kafka_redelivery.topology.wire.outages import OutageNote, ProbeLease, read_lease, read_outage
+from kafka_redelivery.topology.wire.outages import OutageNote, OutageState, ProbeLease, read_lease, read_outage
 
 
 class PauseScope(StrEnum):
@@ -190,6 +190,9 @@ class Pauses:
     outages: Mapping[str, OutageNote] = field(default_factory=lambda: MappingProxyType({}))
     """The newest opening or closing of each dependency's outage by a worker."""
 
+    closings: Mapping[str, OutageNote] = field(default_factory=lambda: MappingProxyType({}))
+    """The newest closing of each, also if it was opened again since: a worker looks only now and then."""
+
     decided: Mapping[str, OutageNote] = field(default_factory=lambda: MappingProxyType({}))
     """The newest opening or closing of each dependency's outage by an operator."""
 
@@ -248,8 +251,10 @@ class Pauses:
                 case ["fault", role, instance]:
                     return replace(self, faults=_changed(self.faults, ProcessName(role, instance), _reported(value)))
                 case ["outage", dependency]:
-                    changed = _changed(self.outages, dependency, read_outage(value, offset))
-                    return replace(self, outages=changed)
+                    note = read_outage(value, offset)
+                    closes = note is not None and note.state is OutageState.CLOSED
+                    closings = _changed(self.closings, dependency, note) if closes else self.closings
+                    return replace(self, outages=_changed(self.outages, dependency, note), closings=closings)
                 case ["outage", dependency, "operator"]:
                     changed = _changed(self.decided, dependency, read_outage(value, offset, operator=True))
                     return replace(self, decided=changed, end=offset + 1)

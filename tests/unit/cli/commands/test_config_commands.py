@@ -302,6 +302,25 @@ def typed(handler: str, own: str = "", sources: str = JSON_SOURCES) -> str:
             typed("{callable: 'MODULE:charge', value: 'MODULE:Order', vectorized: true}"),
             ["handler.value: is set, but a vec"],
         ),
+        (
+            typed("{callable: 'MODULE:charge', notRetryable: [ValueErorr, KeyError, 'MODULE:Order', 'missing:Any']}"),
+            [
+                "handler.notRetryable.0: ValueErorr module builtins has no ValueErorr",
+                "handler.notRetryable.2: MODULE:Order is listed, but is not an exception class",
+            ],
+        ),
+        (
+            typed("{callable: 'MODULE:charge'}", ", handler: {notRetryable: ['MODULE:Bda']}"),
+            ["sources.1.handler.notRetryable.0: MODULE:Bda module MODULE has no Bda"],
+        ),
+        (
+            typed("{callable: 'MODULE:charge'}")
+            + "dependencies: {bank: {unavailable: [OSError, ConectionError], probe: 'MODULE:answers'}}\n",
+            [
+                "dependencies.bank.unavailable.1: ConectionError module builtins has no ConectionError",
+                "dependencies.bank.probe: MODULE:answers module MODULE has no answers",
+            ],
+        ),
     ],
 )
 def test_check_of_the_types_of_values(text: str, faults: list[str], tmp_path: Path) -> None:
@@ -317,6 +336,42 @@ def test_check_of_the_types_of_values(text: str, faults: list[str], tmp_path: Pa
     assert all(each["fix"] for each in found)
     assert name not in sys.modules
     assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("handler", "warned"),
+    [
+        ("callable: 'MODULE:together', nonBlockingRedelivery: false", ["handler MODULE:together"]),
+        ("callable: 'MODULE:together', nonBlockingRedelivery: false, ordering: key", []),
+        ("callable: 'MODULE:together'", []),
+        ("callable: 'MODULE:charge', nonBlockingRedelivery: false", []),
+    ],
+)
+def test_check_warns_of_batches_of_one_record(handler: str, warned: list[str], tmp_path: Path) -> None:
+    """Because those behind it may have to wait for it."""
+    (tmp_path / "handlers_of_batches.py").write_text(TYPED, encoding="utf-8")
+    text = typed(f"{{{handler}}}").replace("MODULE", "handlers_of_batches")
+    found = json.loads(run("config", "check", "--json", text=text).stdout)["warnings"]
+    assert [each["topic"] for each in found] == [each.replace("MODULE", "handlers_of_batches") for each in warned]
+
+
+@pytest.mark.parametrize(
+    ("handler", "warned"),
+    [
+        ("callable: 'calls_of_a_bank:charge'", ["dependencies.bank.deadline"]),
+        ("callable: 'calls_of_a_bank:charge', isolation: process", []),
+        ("callable: 'calls_of_a_bank:later'", []),
+        ("callable: 'calls_of_a_bank:batch'", ["handler calls_of_a_bank:batch", "dependencies.bank.deadline"]),
+    ],
+)
+def test_check_warns_of_threads_that_hang_with_a_dependency(handler: str, warned: list[str], tmp_path: Path) -> None:
+    """A thread cannot be stopped. A batch of a source with a dependency has one record, too."""
+    code = "from kafka_redelivery import Batch\ndef charge(record): ...\nasync def later(record): ...\n"
+    (tmp_path / "calls_of_a_bank.py").write_text(f"{code}def batch(batch: Batch): ...\n", encoding="utf-8")
+    text = GOOD.replace("orders", "orders, dependencies: [bank]")
+    text += f"handler: {{{handler}, deadline: 5s}}\ndependencies: {{bank: {{deadline: true}}}}\n"
+    found = json.loads(run("config", "check", "--json", text=text).stdout)["warnings"]
+    assert [each["topic"] for each in found] == warned
 
 
 def test_check_of_two_services_with_modules_of_the_same_name(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_what_is_no_app_is_refused() -> None:
         find_app("the_service:app", Path("other.yaml"))
 
 
+@pytest.mark.parametrize("verb", ["plan", "acls"])
+def test_the_topology_of_an_app(verb: str) -> None:
+    """Without a file, also with settings of the command line."""
+    more = ["--offline", "--partitions", "orders=3"] if verb == "plan" else []
+    found = CliRunner().invoke(command, ["topology", verb, "--app", "the_service:app", *more, "--set", "group=shop"])
+    assert found.exit_code == 0, found.output
+    assert "shop.ready.orders" in found.stdout
+
+
 @pytest.mark.parametrize(
     ("name", "expected"), [("worker", {}), ("run", {"scheduler": True})], ids=["worker", "worker and scheduler"]
 )

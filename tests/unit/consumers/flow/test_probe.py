@@ -111,6 +111,24 @@ def test_one_that_does_not_return_is_known() -> None:
     assert not calls.probe.hangs
 
 
+def test_a_late_answer_is_none_of_the_next_outage() -> None:
+    """The call began before the outage that it was made for was over."""
+    calls = _Calls(_View(shared=False))
+    calls.answers.clear()
+    calls.probe.ask(5.0)
+    calls.probe.forget()
+    calls.answers.set()
+    for _ in range(2000):
+        calls.probe.ask(5.0)
+        if calls.number == 2:
+            break
+        assert calls.probe.take_answer() is None
+        time.sleep(0.005)
+
+    assert calls.number == 2
+    assert calls.answer() is True
+
+
 class _Asks:
     """A probe that is an object with an asynchronous call."""
 

@@ -347,16 +347,16 @@ class TestNotRetryable:
     @pytest.mark.parametrize(
         ("name", "problem"),
         [
-            ("billing_users_code:answer", "is not an exception class"),
-            ("billing_users_code:not_a_class", "is not an exception class"),
-            ("int", "is not an exception class"),
+            ("billing_users_code:answer", "is listed, but is not an exception class"),
+            ("billing_users_code:not_a_class", "is listed, but is not an exception class"),
+            ("int", "is listed, but is not an exception class"),
             ("billing_users_code:Missing", "module billing_users_code has no Missing"),
             ("NoSuchError", "module builtins has no NoSuchError"),
         ],
     )
     def test_other_objects_are_refused(self, name: str, problem: str) -> None:
         """At start, not when the handler raises."""
-        with pytest.raises(HandlerLoadError, match=problem):
+        with pytest.raises(HandlerLoadError, match=f"handler.notRetryable {name}: {problem}"):
             self.load(name)
 
 

@@ -80,14 +80,15 @@ def test_a_call_is_given_up_at_the_deadline_of_its_own_handler() -> None:
     [result] = fixture.dispatcher.abandon_overdue()
     assert [failure.kind for _, failure in result.failures] == [FailureKind.DEADLINE]
     assert result.position == 1
-    assert patient.dispatcher.exhausted("refunds") is None
-    halted = fixture.dispatcher.exhausted("orders")
+    assert not patient.dispatcher.exhausted
+    assert fixture.dispatcher.exhausted
+    halted = fixture.dispatcher.halted("orders")
     assert "no slot is free for orders" in str(halted)
 
     returned = fixture.slots.given[0]
     returned.position = 1
     assert fixture.dispatcher.take_back(returned) is None, "its outcome was decided at the deadline"
-    assert fixture.dispatcher.exhausted("orders") is None
+    assert not fixture.dispatcher.exhausted
     assert fixture.lanes.waiting, "the records behind it are handed out again"
 
 

@@ -48,7 +48,7 @@ def test_the_records_of_an_overdue_batch_are_handled_one_by_one() -> None:
     overdue(batch)
     [again] = dispatcher.abandon_overdue()
     assert (again.position, again.failures) == (0, [])
-    assert dispatcher.exhausted("orders") is None
+    assert not dispatcher.exhausted
 
     dispatcher.hand_out()
     single = slots.given[1]
@@ -58,10 +58,10 @@ def test_the_records_of_an_overdue_batch_are_handled_one_by_one() -> None:
     [failed] = dispatcher.abandon_overdue()
     assert failed.position == 2
     assert [(index, failure.kind) for index, failure in failed.failures] == [(1, FailureKind.DEADLINE)]
-    assert dispatcher.exhausted("orders") is not None
+    assert dispatcher.exhausted
 
     batch.position = 3  # what it did is void
     assert dispatcher.take_back(batch) is None
-    assert dispatcher.exhausted("orders") is None
+    assert not dispatcher.exhausted
     dispatcher.hand_out()
     assert (offsets(slots.given[2]), slots.given[2].batch) == ([2], False)

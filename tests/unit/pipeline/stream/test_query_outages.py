@@ -43,6 +43,7 @@ class Control:
 
     def __init__(self) -> None:
         self.outages: dict[str, OutageNote] = {}
+        self.closings: dict[str, OutageNote] = {}
         self.decided: dict[str, OutageNote] = {}
         self.published: list[ControlRecord] = []
 
@@ -128,14 +129,14 @@ class Query:
             return "away"
         return "raise" if offset in self.raising else "ok"
 
-    def attempt(self) -> bool:
+    def attempt(self, offsets: Sequence[int] = OFFSETS) -> bool:
         """Run the tasks once. Return whether the micro-batch is done."""
         attempt, began_s = self.outages.begin(), self.now_s
         results: list[TaskResult] = []
         for number, place in enumerate(PLACES):
             if attempt.only is None or attempt.only[0] == place:
                 plan = TaskPlan("q", self.config, None, {}, {}, attempt=attempt)
-                results.append(run_task(self._runner, plan, number, iter([rows(place, OFFSETS).batch])))
+                results.append(run_task(self._runner, plan, number, iter([rows(place, offsets).batch])))
         return not self.outages.end(attempt, results, began_s)
 
     def run(self, limit_s: float = 10_000.0) -> None:
@@ -201,7 +202,7 @@ def test_another_failure_of_the_tried_record_ends_no_outage() -> None:
 
 
 def test_after_the_longest_outage_the_policy_decides() -> None:
-    """Then failures count. A minute without one arms the outage again."""
+    """Then failures count. A minute without one and with a success arms the outage again."""
     query = Query({"maxOutage": "1m"}, away=[(0.1, 100)])
 
     query.run()
@@ -211,6 +212,9 @@ def test_after_the_longest_outage_the_policy_decides() -> None:
     assert query.written("g.retry.1s") > 80
     assert query.outages.begin().failing == {"bank"}
     query.now_s += 61
+    assert not query.outages.away
+    assert query.outages.begin().failing == {"bank"}
+    assert query.attempt(range(1000, 1010))
     assert not query.outages.away
     assert not query.outages.begin().failing
 

@@ -40,6 +40,18 @@ def test_a_note_is_read_as_it_was_written(note: OutageNote) -> None:
     assert Pauses().with_record(*record, 7).outages == {"bank": note}
 
 
+def test_an_opening_hides_no_closing_before_it() -> None:
+    """A worker that looks after both have been written still learns that another one has found it back."""
+    closed = OutageNote("a", OutageState.CLOSED, "w1", 1000, None, offset=7)
+    opened = OutageNote("b", OutageState.OPEN, "w2", 2000, 3000, offset=8)
+    known = Pauses().with_record(*outage_record("bank", closed, 5), 7)
+
+    known = known.with_record(*outage_record("bank", opened, 6), 8)
+
+    assert known.outages == {"bank": opened}
+    assert known.closings == {"bank": closed}
+
+
 @given(_NOTES)
 def test_no_worker_replaces_what_an_operator_has_decided(note: OutageNote) -> None:
     """It has a key of its own, and processes note that they obey it as they do with a pause."""
