@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tests.simulation import outage as returning
 from tests.simulation import recording
 from tests.simulation.calibration import table
 from tests.simulation.experiments import experiments, run_all
@@ -49,6 +50,12 @@ def _text(rows: list[Row]) -> str:
 def record() -> None:
     """Record what real clients assign, for the test of the models of the assignors."""
     recording.record()
+
+
+@app.command()
+def outage() -> None:
+    """Draw how twenty workers come back from an outage, for docs/outages.md."""
+    typer.echo(returning.draw())
 
 
 if __name__ == "__main__":
