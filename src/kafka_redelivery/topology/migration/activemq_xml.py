@@ -11,6 +11,7 @@ from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.errors import DestinationError
 from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pattern
 from kafka_redelivery.topology.migration.classic_beans import NAMESPACE, PROPERTIES, TYPES, Beans
+from kafka_redelivery.topology.migration.connection_uri import note_blocking, read_connection_uri
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.versions import BrokerVersion, names
@@ -86,7 +87,10 @@ _STRATEGIES = {
     "individualDeadLetterStrategy": "individualDeadLetterStrategy",
     "discarding": "discarding",
 }
-_READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, "queue", "topic"))
+_FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
+_READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
+_JMS = "jms."
+_NON_BLOCKING = "nonBlockingRedelivery"
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
 _BROKER = "it is a setting of the broker itself"
@@ -113,9 +117,10 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     imported = Imported(name, "activemq")
     beans = Beans(root, imported, values, version)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
-    if not brokers:
+    file = _ActiveMqXml(root, beans, imported)
+    if not file.read_clients() and not brokers:
         raise MigrationError(name, f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file", root.line)
-    for child in root.children if root is not brokers[0] else ():
+    for child in root.children if root not in brokers else ():
         if child.name == "import":
             resource = child.attributes.get("resource", "")
             imported.note(child.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
@@ -125,7 +130,8 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
         imported.note(
             other.line, "a second <broker> is not carried over: our configuration has the settings of one broker"
         )
-    _ActiveMqXml(brokers[0], beans, imported).read()
+    if brokers:
+        file.read_broker(brokers[0])
     return imported
 
 
@@ -134,13 +140,79 @@ def _is_core(element: Element) -> bool:
 
 
 class _ActiveMqXml:
-    def __init__(self, broker: Element, beans: Beans, imported: Imported) -> None:
-        self._broker = broker
+    def __init__(self, root: Element, beans: Beans, imported: Imported) -> None:
+        self._root = root
         self._beans = beans
         self._imported = imported
 
-    def read(self) -> None:
-        broker, section = self._broker, self._imported.section
+    def read_clients(self) -> bool:
+        """Read the policies of connection factories. Without a factory, read those that nothing refers to.
+
+        Returns:
+            Whether there is a factory or a policy.
+        """
+        elements = [each for each in map(self._beans.as_element, self._root.walk()) if each is not None]
+        factories = [each for each in elements if each.name in _FACTORIES]
+        found = [(each, client) for each in factories if (client := self._client(each))]
+        if not factories:
+            found = [
+                (each, self._unused(each)) for each in self._beans.unused("redeliveryPolicyMap", "redeliveryPolicy")
+            ]
+        for element, client in found:
+            section = self._imported.section
+            if any(section.get(key, value) != value for key, value in client.items()):
+                self._not_carried_over(
+                    element,
+                    f"the policy of <{element.name}>",
+                    "our configuration has the policy of one client, the first",
+                )
+            else:
+                section |= client
+        return bool(factories or found)
+
+    def _client(self, factory: Element) -> dict[str, Any]:
+        """Return the policies of a connection factory. The bean of a policy replaces the one that its URI sets."""
+        attributes = self._beans.attributes(factory)
+        found: dict[str, Any] = {}
+        uri = str(attributes.get("brokerURL", ""))
+        if _JMS in uri:
+            found = self._of_uri(factory, uri)
+        flag = attributes.get(_NON_BLOCKING)
+        if flag is not None:
+            self._imported.handler[_NON_BLOCKING] = str(flag).strip().lower() == "true"
+        policies = list(self._beans.property(factory, attributes, "redeliveryPolicy"))
+        for policy in policies[-1:]:
+            found["redeliveryPolicy"] = self._client_policy(policy)
+        for policy_map in self._beans.property(factory, attributes, "redeliveryPolicyMap"):
+            found["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
+        if found and _NON_BLOCKING not in self._imported.handler:
+            note_blocking(_NON_BLOCKING, factory.line, self._imported)
+        return found
+
+    def _of_uri(self, factory: Element, uri: str) -> dict[str, Any]:
+        try:
+            read = read_connection_uri(uri)
+        except MigrationError as error:
+            self._not_carried_over(factory, "brokerURL", f"the URI {error.problem}")
+            return {}
+        self._imported.handler |= read.handler
+        self._imported.top_level |= read.top_level
+        for note in read.notes:
+            self._imported.note(factory.line, f"brokerURL: {note.text}")
+        return read.section if read.section["redeliveryPolicy"] else {}
+
+    def _unused(self, element: Element) -> dict[str, Any]:
+        if element.name == "redeliveryPolicyMap":
+            return {"redeliveryPolicyMap": self._redelivery_map(element)}
+        return {"redeliveryPolicy": self._client_policy(element)}
+
+    def _client_policy(self, policy: Element) -> dict[str, Any]:
+        left_out = {*_TARGETS, "id", "destination"}
+        return {key: text for key, text in self._beans.attributes(policy).items() if key not in left_out}
+
+    def read_broker(self, broker: Element) -> None:
+        """Read the broker's policies, plugins and destinations."""
+        section = self._imported.section
         attributes = self._beans.attributes(broker)
         for attribute, text in attributes.items():
             if attribute not in {"brokerName", "id", "schedulerSupport", "destinationPolicy"}:
@@ -277,10 +349,11 @@ class _ActiveMqXml:
         for child in plugin.all("redeliveryPolicyMap"):
             maps += self._beans.inside(child, "redeliveryPolicyMap")
         for policy_map in maps:
-            found["redeliveryPolicyMap"] = self._map(
-                policy_map, "redeliveryPolicy", "redeliveryPolicyEntries", self._redelivery_policy
-            )
+            found["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
         return found
+
+    def _redelivery_map(self, policy_map: Element) -> dict[str, Any]:
+        return self._map(policy_map, "redeliveryPolicy", "redeliveryPolicyEntries", self._redelivery_policy)
 
     def _redelivery_policy(self, entry: Element) -> dict[str, Any]:
         attributes = self._beans.attributes(entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from kafka_redelivery.topology.migration.placeholders import (
     MAX_CHARACTERS,
@@ -185,10 +185,16 @@ _CLASSES = {
     "RedeliveryPolicyMap": "redeliveryPolicyMap",
     "RedeliveryPlugin": "redeliveryPlugin",
     "DiscardingDLQBrokerPlugin": "discardingDLQBrokerPlugin",
+    "ActiveMQConnectionFactory": "connectionFactory",
+    "ActiveMQSslConnectionFactory": "connectionFactory",
+    "ActiveMQXAConnectionFactory": "xaConnectionFactory",
+    "ActiveMQXASslConnectionFactory": "xaConnectionFactory",
     "ActiveMQQueue": "queue",
     "ActiveMQTopic": "topic",
 }
 """Classes of beans for which there are elements, too."""
+
+_FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 
 _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
 """Elements that are also properties of beans whose schema is not checked."""
@@ -205,6 +211,7 @@ class Beans:
     """The beans and properties of a document."""
 
     def __init__(self, root: Element, imported: Imported, values: PlaceholderValues, version: BrokerVersion) -> None:
+        self._root = root
         self._imported = imported
         self._version = version
         self._by_id = {
@@ -251,7 +258,7 @@ class Beans:
     def inside(self, container: Element, *wanted: str) -> Iterator[Element]:
         """Yield the children with one of these names, references included. Add a note for each other child."""
         for child in container.children:
-            known = self._as_element(child)
+            known = self.as_element(child)
             if known is not None and known.name in wanted:
                 yield known
             elif child.name == "ref":
@@ -268,9 +275,26 @@ class Beans:
         """Return the child, the bean that it refers to, or the element that is equivalent to its ``<bean>``."""
         if child.name == "ref":
             return next(self.referred(container, container.name, _reference(child)), child)
-        return self._as_element(child) or child
+        return self.as_element(child) or child
 
-    def _as_element(self, child: Element) -> Element | None:
+    def property(self, element: Element, attributes: Mapping[str, Value], name: str) -> Iterator[Element]:
+        """Yield the beans of a property, which is an attribute that refers to one, or a child."""
+        yield from self.referred(element, name, attributes.get(name), (name,))
+        for child in element.all(name):
+            yield from self.inside(child, name)
+
+    def unused(self, *wanted: str) -> Iterator[Element]:
+        """Yield the beans directly in the document, with one of these names, to which nothing refers."""
+        references = {text for each in self._root.walk() for text in each.attributes.values() if text[:1] == "#"}
+        references |= {_reference(each) for each in self._root.walk() if each.name == "ref"}
+        references |= {f"#{each.attributes['ref']}" for each in self._root.walk() if "ref" in each.attributes}
+        for child in self._root.children:
+            known = self.as_element(child)
+            own = {f"#{child.attributes[key]}" for key in ("id", "name") if key in child.attributes}
+            if known is not None and known.name in wanted and not own & references:
+                yield known
+
+    def as_element(self, child: Element) -> Element | None:
         """Return the child itself, or the element that is equivalent to a ``<bean class=...>``."""
         if child.namespace.startswith(NAMESPACE):
             return child
@@ -280,7 +304,12 @@ class Beans:
         attributes: dict[str, str] = {}
         children: list[Element] = []
         for given in child.all("constructor-arg"):
-            attributes["physicalName"] = given.attributes.get("value", "")
+            attributes["brokerURL" if name in _FACTORIES else "physicalName"] = given.attributes.get("value", "")
+        for key, text in child.attributes.items():
+            if key.startswith("p:"):
+                reference = key.endswith("-ref")
+                kind = TYPES.get(name, {}).get(key[2:], "string")
+                attributes[key[2:].removesuffix("-ref")] = f"#{text}" if reference else spring_value(text, kind)
         for given in child.all("property"):
             key = given.attributes.get("name", "")
             if "value" in given.attributes:
@@ -289,7 +318,7 @@ class Beans:
             elif "ref" in given.attributes:
                 attributes[key] = f"#{given.attributes['ref']}"
             else:
-                children.append(Element(NAMESPACE, key, {}, given.line, given.children))
+                children.append(Element(NAMESPACE, key, {}, given.line, _without_list(given.children)))
         return Element(NAMESPACE, name, attributes, child.line, children)
 
     def referred(
@@ -302,7 +331,7 @@ class Beans:
         if text[:1] != "#":
             self.refuse(element, f"{name}={text!r} is not a reference and cannot be converted")
         found = self._by_id.get(text.removeprefix("#"))
-        bean = None if found is None else self._as_element(found)
+        bean = None if found is None else self.as_element(found)
         if found is None:
             self.refuse(element, f"{name} refers to {reference!r}, which this file does not define")
         elif bean is None:
@@ -437,6 +466,10 @@ class Beans:
 
 def _is_configurer(element: Element) -> bool:
     return element.name == "bean" and element.attributes.get("class", "").endswith(_CONFIGURERS)
+
+
+def _without_list(children: list[Element]) -> list[Element]:
+    return children[0].children if len(children) == 1 and children[0].name in {"list", "set"} else children
 
 
 def _reference(element: Element) -> str:

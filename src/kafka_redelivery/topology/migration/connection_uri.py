@@ -244,15 +244,20 @@ def _read_openwire(uri: str, imported: Imported, version: BrokerVersion) -> Impo
     for key, value in unknown.items():
         imported.note(None, f"{_JMS}{key}={value} cannot be set; the JMS client ignores it and then fails to connect")
     if _NON_BLOCKING not in imported.handler:
-        imported.note(
-            None,
-            f"{_JMS}{_NON_BLOCKING} is not set, so the JMS client waits for a failed record; here later records "
-            f"overtake it: set handler.{_NON_BLOCKING} to false to wait as the client does",
-        )
+        note_blocking(_JMS + _NON_BLOCKING, None, imported)
     for key in rest:
         reason = _REASONS.get(key, "it is an option of the connection to the broker")
         imported.note(None, f"{key} is not carried over: {reason}")
     return imported
+
+
+def note_blocking(option: str, line: int | None, imported: Imported) -> None:
+    """Add the note about a client that does not set ``nonBlockingRedelivery``."""
+    imported.note(
+        line,
+        f"{option} is not set, so the JMS client waits for a failed record; here later records "
+        f"overtake it: set handler.{_NON_BLOCKING} to false to wait as the client does",
+    )
 
 
 def _note_versions(taken: Collection[str], client: BrokerVersion, imported: Imported) -> None:

@@ -20,6 +20,8 @@ _PYTHON_ENCODING = re.compile(
 )
 """Encodings that only Python knows."""
 
+_P = "{http://www.springframework.org/schema/p}"
+
 MAX_ELEMENTS = 100_000
 MAX_LEVELS = 100
 MAX_ATTRIBUTES = 1000
@@ -29,7 +31,8 @@ MAX_ATTRIBUTES = 1000
 class Element:
     """An element: its namespace, local name, attributes, line, children and pieces of text.
 
-    Attributes with a namespace are left out because the brokers ignore them.
+    Attributes with a namespace are left out because the brokers ignore them, but for the properties of a Spring bean:
+    ``p:name``.
     """
 
     namespace: str
@@ -134,6 +137,8 @@ class _Builder:
             raise MigrationError(self._name, "has too many elements, levels or attributes", line)
         namespace, _, local = tag.removeprefix("{").rpartition("}")
         own = {key: value for key, value in attributes.items() if not key.startswith("{")}
+        if local == "bean":
+            own |= {f"p:{key[len(_P) :]}": value for key, value in attributes.items() if key.startswith(_P)}
         element = Element(namespace, local, own, line)
         if self._open:
             self._open[-1].children.append(element)
