@@ -50,6 +50,10 @@ _COMMANDS: Final = {
         "commands.outage:outage",
         "Show which dependencies are away, since when and who says so; or say that one is away, or back.",
     ),
+    "waiting": (
+        "commands.waiting:app",
+        "List records that wait for a redelivery; deliver them now, give them another due time, or dead-letter them.",
+    ),
     "sweep": ("commands.sweep:sweep", "Remove expired dead letters in one pass."),
     "explain": (
         "commands.explain:explain",

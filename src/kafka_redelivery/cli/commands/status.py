@@ -54,6 +54,8 @@ def print_status(console: Console, found: GroupStatus) -> None:
     _print(console, table)
     for line in (*pause_lines(found.pausing), *process_lines(found.pausing)):
         console.print(line)
+    for request in found.requests:
+        console.print(printable_line(str(request)), style="yellow", soft_wrap=True)
     for outage in found.outages:
         console.print(f"outage: {printable_line(str(outage))}", style="yellow", soft_wrap=True)
     if found.dependencies and not found.outages:
@@ -88,6 +90,7 @@ def status_document(found: GroupStatus) -> dict[str, Any]:
         "deadLetters": [{"topic": topic, "kept": number} for topic, number in found.dead_letters.items()],
         "pausing": pausing_document(found.pausing),
         "outages": [{**each.state.document(), "waiting": each.records} for each in found.dependencies],
+        "requests": [each.document() for each in found.requests],
         "faults": list(found.faults),
     }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.operations.acting import RequestState, request_states
 from kafka_redelivery.consumers.operations.outages import DependencyState, dependency_states
 from kafka_redelivery.consumers.operations.pausing import (
     AppliedPauses,
@@ -147,6 +148,9 @@ class GroupStatus:
     dead_letters_end: int = 0
     """Sum of the end offsets of the dead-letter topics. Between two looks it grows by what died."""
 
+    requests: tuple[RequestState, ...] = ()
+    """What operators want done with waiting records, and is not done."""
+
     @property
     def outages(self) -> list[WaitsForDependency]:
         """The dependencies that are away."""
@@ -247,6 +251,7 @@ class StatusReader:
             tuple(faults),
             tuple(_waits(settings, each, backlogs) for each in dependency_states(settings, pauses, now_ms)),
             sum(letters.ends.values()),
+            request_states(pauses),
         )
 
     def _open(self, hidden: Ranges, now_ms: int) -> Iterable[str]:

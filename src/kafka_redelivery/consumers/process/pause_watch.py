@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Protocol
@@ -28,6 +28,7 @@ from kafka_redelivery.topology.wire.pauses import (
     process_record,
     tombstones,
 )
+from kafka_redelivery.topology.wire.waiting import WaitingRequest, withdrawn_requests
 from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
@@ -48,7 +49,9 @@ _REPORT_S = 5.0
 """How often it is examined whether the faults have changed."""
 
 _FORGOTTEN_MS = 3_600_000
-"""How old a fault of another process is when it is withdrawn: that process has died under a random name."""
+"""How old a fault of another process is when it is withdrawn: that process has died under a random name.
+
+So are requests that ended so long ago: who has made them does not look any more."""
 
 _SEEN_BY_OTHERS = frozenset({"pauses", "scheduler", "decided"})
 """What `redelivery status` finds out itself."""
@@ -67,6 +70,11 @@ class PauseView(Protocol):
         """The tiers that the control topic names: other members may write to them."""
         ...
 
+    @property
+    def requests(self) -> Sequence[WaitingRequest]:
+        """What operators want done with waiting records and has not ended, the oldest first."""
+        ...
+
     def applied(self, pauses: PausedTopics) -> None:
         """No handler call or release begins any more that ``pauses`` forbids."""
         ...
@@ -77,6 +85,7 @@ class NoPauses:
 
     current = PausedTopics()
     tiers: frozenset[str] = frozenset()
+    requests: Sequence[WaitingRequest] = ()
 
     def applied(self, pauses: PausedTopics) -> None:
         """See :class:`PauseView`."""
@@ -103,6 +112,9 @@ class PauseWatch:
 
         self._known = Pauses()
         self.tiers: frozenset[str] = frozenset()
+        """See :class:`PauseView`. Written by the watching thread."""
+
+        self.requests: Sequence[WaitingRequest] = ()
         """See :class:`PauseView`. Written by the watching thread."""
 
         self._records: SimpleQueue[ControlRecord] = SimpleQueue()
@@ -204,6 +216,7 @@ class PauseWatch:
             _log.error("what is paused there stays so: %s", ControlRecordError(key, pauses.damaged[key]))
         self._known = pauses
         self.tiers = pauses.tiers
+        self.requests = pauses.open_requests()
         now_ms = wall_clock_ms()
         current = pauses.topics(now_ms, self._naming.ready_topic)
         if current == self.current:
@@ -245,6 +258,7 @@ class PauseWatch:
         self._report_at_s, now_ms = monotonic_s() + _REPORT_S, wall_clock_ms()
         text, known = self._health.faults(_SEEN_BY_OTHERS)[:REPORT_LENGTH], self._known.faults
         records = [fault_record(each, None) for each, last in known.items() if last.at_ms < now_ms - _FORGOTTEN_MS]
+        records += withdrawn_requests(self._known.ended_requests(now_ms - _FORGOTTEN_MS))
         if report := next_report(known.get(self._process), text, now_ms):
             records.append(fault_record(self._process, report))
         try:

@@ -79,6 +79,10 @@ class AssignedTiers:
         self.unwritten |= self._first_offsets.restored & self.opened.keys()
         return starts
 
+    def mark_of(self, partition: Partition) -> str:
+        """Return the mark of the topic that a partition was opened in; empty if it is unknown."""
+        return self._first_offsets.mark_of(partition)
+
     def rewind(self, partitions: Iterable[Partition] | None = None) -> None:
         """Start partitions that are opened, all by default, again at their committed offsets."""
         opened = list(self.opened) if partitions is None else [each for each in partitions if each in self.opened]

@@ -30,15 +30,19 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.actions import outcome_of
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import (
+    FAILURE_CAUSE,
     HeaderList,
     Headers,
     dead_letter_headers,
     read_address,
+    read_failure_cause,
     read_lineage,
     read_partial_lineage,
     ready_headers,
+    with_due,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.waiting import WaitingAction, WaitingRequest
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.errors import WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
@@ -231,6 +235,67 @@ class ReleaseBuilder:
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
         self._dead_letter(release, partition, record, read_lineage(headers), address, failure, now_ms)
 
+    def act(
+        self, release: Release, partition: Partition, record: TierRecord, request: WaitingRequest, now_ms: int
+    ) -> str | None:
+        """Add the produced record that an operator wants for a waiting record to a write.
+
+        Args:
+            release: the write.
+            partition: the tier's partition.
+            record: the waiting record.
+            request: what the operator wants.
+            now_ms: epoch ms.
+
+        Returns:
+            why nothing is added and the record has to wait as before; ``None`` if it is added.
+        """
+        headers = headers_of(record.message)
+        try:
+            lineage = read_lineage(headers)
+        except HeaderError:
+            return "their headers are damaged"
+        if request.action is WaitingAction.DEAD_LETTER:
+            return self._dead_letter_by_hand(release, partition, record, lineage, request, now_ms)
+        due_ms = now_ms if request.due_ms is None else request.due_ms
+        if due_ms > now_ms:
+            topic = self._retry_topics.topic_for(due_ms - now_ms)
+            stays = self._retry_topics.is_ordered(partition.topic) and self._retry_topics.is_ordered(topic)
+            place = partition.number if stays else lineage.partition
+            release.moved += 1
+            self._produce(release, partition, record, topic, place, with_due(headers, due_ms, due_ms - now_ms))
+            return None
+        ready_topic = self._ready_topics.get(lineage.address) or self._look_up_ready_topic(lineage.address)
+        if ready_topic is None:
+            return f"there is no topic {self._naming.ready_topic(lineage.address)}"
+        release.due_ms.append(due_ms)
+        ready = ready_headers(with_due(headers, due_ms, 0))
+        self._produce(release, partition, record, ready_topic, lineage.partition, ready)
+        return None
+
+    def _dead_letter_by_hand(
+        self,
+        release: Release,
+        partition: Partition,
+        record: TierRecord,
+        lineage: Lineage,
+        request: WaitingRequest,
+        now_ms: int,
+    ) -> str | None:
+        entry = self._entries.get(lineage.address)
+        if entry is None:
+            return f"{lineage.address} is not among the sources of group {self._group}"
+        last = read_failure_cause(dict(headers_of(record.message)).get(FAILURE_CAUSE))
+        said = ": ".join(filter(None, (request.by, request.note)))
+        message = "; before that: ".join(filter(None, (said, last.message)))
+        failure = Failure(FailureKind.OPERATOR, last.exception or "Operator", message)
+        if isinstance(decide(failure, lineage, entry, now_ms), Discard):
+            return f"the dead-letter strategy of {lineage.address} discards them"
+        if (topic := self._dead_letter_topics[lineage.address]) not in self._retry_topics.partitions:
+            return f"there is no topic {topic}"
+        self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
+        return None
+
     def _look_up_ready_topic(self, source: str) -> str | None:
         """Return a ready topic that is not known; ``None`` if it does not exist. It is looked up once."""
         topic = self._naming.ready_topic(source)
@@ -276,7 +341,7 @@ class ReleaseBuilder:
         failure: Failure,
         now_ms: int,
     ) -> None:
-        """Dead-letter a record that cannot be released, so that it never blocks its tier.
+        """Dead-letter a record that cannot be released and would block its tier, or that an operator takes out.
 
         The policy and the dead-letter topic are those of the source ``address``.
         """
@@ -286,7 +351,7 @@ class ReleaseBuilder:
         failure = self._details.of(failure)
         label = address if is_known else UNKNOWN_SOURCE
         decision = decide(failure, lineage, self._entries[source], now_ms)
-        if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
+        if isinstance(decision, DeadLetter) and decision.reason not in {Reason.BAD_HEADERS, Reason.OPERATOR}:
             suffix = f"/{record.due_ms}"  # a redelivery with another due time is no duplicate
             if self._audit.is_duplicate(lineage, suffix):
                 decision = suppressed(decision)

@@ -21,6 +21,7 @@ from kafka_redelivery.consumers.scheduler.release import (
     ReleaseBuilder,
     TopicMissingError,
 )
+from kafka_redelivery.consumers.scheduler.requests import RequestedWrite, Requests
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -29,6 +30,7 @@ from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.engine import (
     AbortDeadline,
     Committed,
+    End,
     Refused,
     Repeat,
     Rewind,
@@ -56,6 +58,11 @@ from kafka_redelivery.transport.protocols import (
 _MAX_WAIT_S = 0.2
 _WRITE_WAIT_S = 0.005  # how long a turn waits for the write in flight before it fetches
 _REPORT_INTERVAL_S = 1.0
+_ACT_INTERVAL_S = 0.05
+"""The shortest time between two writes about requests of operators. Records that are due leave in between."""
+
+_ACT_AGAIN_S = 0.15
+"""How much longer it is until they are looked at again if there is nothing to write about them."""
 
 
 class KnownTopics:
@@ -199,6 +206,12 @@ class Scheduler:
         self._held: AbstractSet[Partition] = frozenset()
         """The partitions that are not released in this turn."""
 
+        self._requests = Requests(self._naming.control_topic())
+        self._requested: RequestedWrite | None = None
+        """The write in flight, if it is that of a request."""
+
+        self._act_at_s = 0.0
+
         self._stopping = False
         self._reported_s = 0.0
         self._clock_watch = ClockWatch()
@@ -252,7 +265,8 @@ class Scheduler:
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
             self._stops.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
-        self._release_due()
+        if not self._act():
+            self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
         self._buffer(self._fetch(wait_s))
         self._pause_full()
@@ -351,6 +365,30 @@ class Scheduler:
         if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock()):
             self._assigned.rewind(dropped)
 
+    def _act(self) -> bool:
+        """Begin one write about what operators want done with waiting records; return whether there is one to make."""
+        requests = self._stops.pauses.requests
+        if not requests or self._writer.busy or self._engine.deadline.pause_left_s > 0:
+            return False
+        if monotonic_s() < self._act_at_s:
+            return False
+        self._act_at_s = monotonic_s() + _ACT_INTERVAL_S
+        for partition, end in self._reader.take_reached_ends().items():
+            if (tier := self._tiers.get(partition)) is not None:
+                tier.end = end
+        write = self._requests.next_write(
+            requests, self._running(), self._builder, self._assigned.mark_of, self._limits.records, self._clock()
+        )
+        if write is None:
+            self._act_at_s += _ACT_AGAIN_S
+            return False
+        # The offsets of the partition are among them in any case: they fence a scheduler that has lost it.
+        write.release.checkpoints = self._assigned.checkpoints([Partition(write.key.topic, write.key.number)])
+        write.release.starting = self._assigned.unwritten & write.release.checkpoints.keys()
+        self._requested = write
+        self._engine.begin(write.release)
+        return True
+
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
         if self._writer.busy or self._engine.deadline.pause_left_s > 0:
@@ -399,20 +437,37 @@ class Scheduler:
             if resumed is not None:
                 self._assigned.rewind([resumed])
             return
-        match self._engine.end(timeout_s, repeats=False):
+        end = self._engine.end(timeout_s, repeats=False)
+        requested = self._end_request(end)
+        match end:
             case Committed(seconds, prepared_s):
                 if release.early:  # a late write has no preparation to measure
                     self._lead_time.measure(prepared_s)
                 self._confirm(release, seconds)
             case Refused(refusal):
                 self._withdraw_dead_letters(release)
-                self._engine.commit_rest(self._assigned.refuse(release, refusal), release)
+                if not requested:
+                    self._engine.commit_rest(self._assigned.refuse(release, refusal), release)
                 self._assigned.rewind()
             case Rewind(error) | Repeat(error):
                 if not error.records_written:
                     self._withdraw_dead_letters(release)
                 self._limits.aborted(len(release.produced))
                 self._assigned.rewind()
+
+    def _end_request(self, end: End | None) -> bool:
+        """Note how the write of a request has ended; return whether the write was one."""
+        if end is None or self._requested is None:
+            return False
+        requested, self._requested = self._requested, None
+        match end:
+            case Committed():
+                self._requests.committed(requested)
+            case Refused(error):
+                self._requests.aborted(requested, self._clock(), str(error))
+            case _:
+                self._requests.aborted(requested, self._clock())
+        return True
 
     def _confirm(self, release: Release, seconds: float) -> None:
         """Report a confirmed write, and drop the refusals that it has dealt with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -71,6 +72,11 @@ class TierPartition:
         self.trusted = True
         """Whether the time of each record would be the same if it was fetched again."""
 
+        self.end = 0
+        """The end of the partition when a fetch last reached it, as far as that was asked for."""
+
+        if ordered:
+            progress.in_order()
         self._ordered = ordered
         self._queue: deque[TierRecord] = deque()
         self._heap: list[TierRecord] = []
@@ -114,7 +120,10 @@ class TierPartition:
         offset = message.offset()
         if offset < self.progress.next_offset:
             return True
-        if not self._ordered and not self.progress.can_track_offset(offset):
+        if self._ordered:
+            if self.progress.apart and self.progress.skip_apart(offset):
+                return True
+        elif not self.progress.can_track_offset(offset):
             return False
         if not self.progress.track(offset):
             return True
@@ -164,6 +173,26 @@ class TierPartition:
                 size += taken[-1].size
         self.bytes -= size
         return taken
+
+    def waiting(self) -> list[TierRecord]:
+        """Return the records in the buffer, by offset."""
+        return list(self._queue) if self._ordered else sorted(self._heap, key=lambda record: record.offset)
+
+    def space_for(self, offsets: Sequence[int]) -> int:
+        """Return how many of the first of these offsets, ascending, may leave before those in front of them."""
+        return self.progress.space_apart(offsets) if self._ordered else len(offsets)
+
+    def take_apart(self, offsets: Collection[int]) -> None:
+        """Remove records from the buffer before they leave, and mark them as finished; see :meth:`space_for`."""
+        gone = [record for record in (*self._queue, *self._heap) if record.offset in offsets]
+        self.bytes -= sum(record.size for record in gone)
+        self._queue = deque(record for record in self._queue if record.offset not in offsets)
+        self._heap = [record for record in self._heap if record.offset not in offsets]
+        heapify(self._heap)
+        if self._ordered:
+            self.progress.complete_apart(record.offset for record in gone)
+        else:
+            self.progress.complete([record.offset for record in gone])
 
     def has_metadata_space(self, records: int) -> bool:
         """Whether the commit metadata has space for ``records`` more; an ordered tier needs none."""

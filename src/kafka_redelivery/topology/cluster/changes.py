@@ -24,7 +24,7 @@ from kafka_redelivery.topology.wire.control import (
     withdrawn_former_record,
     withdrawn_records,
 )
-from kafka_redelivery.topology.wire.topic_mark import MARK_LEVEL
+from kafka_redelivery.topology.wire.waiting import ACTION_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-FEATURE_LEVEL = MARK_LEVEL
+FEATURE_LEVEL = ACTION_LEVEL
 """The highest feature level that this version supports."""
 
 

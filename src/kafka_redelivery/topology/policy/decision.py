@@ -58,6 +58,9 @@ class FailureKind(StrEnum):
     topic.
     """
 
+    OPERATOR = "operator"
+    """An operator has taken the record out of a tier; see `redelivery waiting dead-letter`."""
+
     UNAVAILABLE = "unavailable"
     """Something that the handler depends on is away. The record waits, uncounted; nothing is decided about it."""
 
@@ -73,6 +76,7 @@ NOT_DELIVERED = frozenset(
         FailureKind.INVALID_VALUE,
         FailureKind.BAD_HEADERS,
         FailureKind.UNDELIVERABLE,
+        FailureKind.OPERATOR,
         FailureKind.UNAVAILABLE,
     }
 )
@@ -113,6 +117,9 @@ class Reason(StrEnum):
 
     BAD_HEADERS = "bad_headers"
     """Its headers cannot be read: a name is not UTF-8, or the lineage of a retry record is damaged."""
+
+    OPERATOR = "operator"
+    """An operator did not let it wait for its next delivery. ActiveMQ has no such reason."""
 
     CLIENT_DIED = "client_died"
     """Its last delivery killed the worker or the process that ran the handler."""
@@ -191,6 +198,7 @@ _NO_RETRY = {
     FailureKind.REJECTED: Reason.REJECTED,
     FailureKind.BAD_HEADERS: Reason.BAD_HEADERS,
     FailureKind.UNDELIVERABLE: Reason.UNDELIVERABLE,
+    FailureKind.OPERATOR: Reason.OPERATOR,
     FailureKind.EXPIRED: Reason.EXPIRED,
 }
 """The failures that no redelivery can fix, and the reason that each of them gives the dead letter."""
@@ -240,6 +248,7 @@ def decide(
             | FailureKind.REJECTED
             | FailureKind.BAD_HEADERS
             | FailureKind.UNDELIVERABLE
+            | FailureKind.OPERATOR
             | FailureKind.EXPIRED
         ):
             return _dead_letter(_NO_RETRY[failure.kind], failure, lineage, entry, now_ms)
@@ -297,6 +306,7 @@ _TEXT_OF_OURS = frozenset(
         FailureKind.EXHAUSTED,
         FailureKind.INVALID_VALUE,
         FailureKind.UNDELIVERABLE,
+        FailureKind.OPERATOR,
     }
 )
 """Failures whose text this project writes. It has nothing of key or value; that of an invalid value has it only if

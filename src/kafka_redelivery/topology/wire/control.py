@@ -29,7 +29,7 @@ key                           fields of the value                 written by
 
 Each value also has ``firstSeenMs``, the time of its writer (epoch ms). A ``topicMark`` is what
 :mod:`kafka_redelivery.topology.wire.topic_mark` describes; records of older versions have none.
-:mod:`kafka_redelivery.topology.wire.pauses` has the records of pauses.
+:mod:`kafka_redelivery.topology.wire.pauses` has the records of pauses, and names the modules of others.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def control_state(  # noqa: C901 - a case for each kind of record
     )
 
 
-def control_record(key: str, now_ms: int, **fields: int | str | None) -> ControlRecord:
+def control_record(key: str, now_ms: int, **fields: object) -> ControlRecord:
     """Return a record with these fields, a version and the time of its writer (epoch ms)."""
     value = {"version": VERSION, "firstSeenMs": now_ms, **fields}
     return ControlRecord(key.encode(), json.dumps(value, separators=(",", ":")).encode())

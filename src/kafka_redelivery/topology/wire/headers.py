@@ -241,6 +241,12 @@ def ready_headers(retry: Headers, *, in_order: bool = False) -> HeaderList:
     return [pair for pair in retry if pair[0] not in _WHILE_WAITING]
 
 
+def with_due(retry: Headers, due_ms: int, delay_ms: int) -> HeaderList:
+    """Return the headers of a retry record with another due time (epoch ms) and delay; all others stay."""
+    changed = {SCHEDULED_DELIVERY: b"%d" % due_ms, SCHEDULED_DELAY: b"%d" % delay_ms}
+    return [(name, changed.get(name, value)) for name, value in retry]
+
+
 def users_own(headers: Headers, ours: frozenset[str] = OURS) -> list[tuple[str, bytes | None]]:
     """Return the user's own headers, in their order."""
     return [pair for pair in headers if pair[0] not in ours or (pair[0] == REDRIVE and not _redrive(pair[1]))]

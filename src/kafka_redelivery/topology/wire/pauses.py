@@ -17,7 +17,8 @@ key                           fields of the value                 written by
 ============================  ==================================  ======================================
 
 A group that was never paused has no record of a pause or of a process. Versions that do not know them ignore them.
-:mod:`kafka_redelivery.topology.wire.outages` has the records of outages.
+:mod:`kafka_redelivery.topology.wire.outages` has the records of outages, and
+:mod:`kafka_redelivery.topology.wire.waiting` those of what operators want done with waiting records.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.control import ControlRecord, control_record, fields_of, whole
 from kafka_redelivery.topology.wire.outages import OutageNote, OutageState, ProbeLease, read_lease, read_outage
+from kafka_redelivery.topology.wire.waiting import RequestKey, WaitingDone, WaitingRequest, read_done, read_request
 
 
 class PauseScope(StrEnum):
@@ -199,6 +202,12 @@ class Pauses:
     probes: Mapping[str, ProbeLease] = field(default_factory=lambda: MappingProxyType({}))
     """The newest lease of each dependency's probe."""
 
+    requests: Mapping[RequestKey, WaitingRequest] = field(default_factory=lambda: MappingProxyType({}))
+    """What operators want done with waiting records, also what has ended."""
+
+    done: Mapping[RequestKey, WaitingDone] = field(default_factory=lambda: MappingProxyType({}))
+    """How far that is, as far as anything was done."""
+
     damaged: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Key and problem of each pause and note that this project has not written; the record before it holds."""
 
@@ -211,6 +220,15 @@ class Pauses:
         for key, problem in self.damaged.items():
             raise ControlRecordError(key, problem)
         return self
+
+    def open_requests(self) -> list[WaitingRequest]:
+        """Return the requests that have not ended, the oldest first."""
+        found = [each for key, each in self.requests.items() if key not in self.done or not self.done[key].ended]
+        return sorted(found, key=lambda each: each.place)
+
+    def ended_requests(self, before_ms: int) -> list[RequestKey]:
+        """Return the requests that ended before a time (epoch ms)."""
+        return [key for key, each in self.done.items() if each.ended and each.at_ms < before_ms]
 
     def holding(self, now_ms: int) -> list[Pause]:
         """Return the pauses that have not ended, in the order of their targets."""
@@ -260,12 +278,31 @@ class Pauses:
                     return replace(self, decided=changed, end=offset + 1)
                 case ["probe", dependency]:
                     return replace(self, probes=_changed(self.probes, dependency, read_lease(value)))
+                case ["waiting", number, topic, digits, *of] if of in ([], ["done"]) and _is_number(digits):
+                    return self._with_request(RequestKey(number, topic, int(digits)), value, None if of else offset)
                 case ["tier", topic]:
                     return replace(self, tiers=self.tiers - {topic} if value is None else self.tiers | {topic})
                 case _:
                     return self
         except _DAMAGED as error:
             return replace(self, damaged=_changed(self.damaged, name, str(error)))
+
+    def _with_request(self, key: RequestKey, value: bytes | None, place: int | None) -> Pauses:
+        """Return the state after a record of a request, or if it has no place one of a step.
+
+        A damaged request counts as withdrawn, because nothing has to be done about it, and a damaged step as none.
+        """
+        if place is not None:
+            try:
+                request = read_request(key, value, place)
+            except _DAMAGED:
+                request = None
+            return replace(self, requests=_changed(self.requests, key, request))
+        try:
+            step = read_done(value)
+        except _DAMAGED:
+            return self
+        return replace(self, done=_changed(self.done, key, step and self.done.get(key, WaitingDone()).after(step)))
 
 
 def pause_record(target: PauseTarget, until_ms: int | None, now_ms: int, by: str = "", note: str = "") -> ControlRecord:
@@ -295,6 +332,10 @@ def _changed(known: Mapping[Any, Any], key: object, value: object | None) -> Map
         return known
     others = {each: known[each] for each in known if each != key}
     return others if value is None else {**others, key: value}
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and len(digits) < len(str(LONG_MAX))
 
 
 def _pause(target: PauseTarget, value: bytes | None) -> Pause | None:

@@ -8,8 +8,9 @@ next offset is the last one plus one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,9 +25,13 @@ from kafka_redelivery.topology.wire.progress_metadata import (
     WaitingRecord,
     decode,
     encode,
+    encode_apart,
     newer_format,
 )
 from kafka_redelivery.topology.wire.topic_mark import marked, split_mark
+
+MAX_APART = 200_000
+"""How far above the watermark an offset may be finished apart: a restart keeps all that are outstanding in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ class Progress:
     mark: str = ""
     """The mark of the topic, which each checkpoint names; empty = versions before feature level 3 have to read it."""
 
+    apart: set[int] = field(default_factory=set)
+    """Finished offsets above the watermark of a partition whose others finish in order; see :meth:`in_order`.
+
+    Their records need not have been fetched."""
+
     moved: bool = False
     """Whether the metadata of the restored commit belonged to another offset, and was ignored."""
 
@@ -149,6 +159,43 @@ class Progress:
         if decoded.note is not None and author is not None:
             progress._read_note(decoded.note)
         return progress
+
+    def in_order(self) -> None:
+        """Prepare, right after :meth:`restore`, for a partition whose records finish in order.
+
+        Only those that are finished :meth:`apart <complete_apart>` do not. They are known one by one, so whatever holes
+        the log turns out to have, the metadata of a commit does not grow.
+        """
+        if self._restored_end - self.next_offset > MAX_APART + 1:
+            return  # another program has committed it; it is read as the metadata of any partition
+        self.apart = set(range(self.next_offset, self._restored_end)) - self._restored
+        self._restored, self._restored_end, self._restored_bits = set(), 0, 0
+
+    def complete_apart(self, offsets: Iterable[int]) -> None:
+        """Mark offsets as finished before those in front of them; :meth:`space_apart` has space for them."""
+        offsets = set(offsets)
+        self.apart |= offsets
+        self.complete(offset for offset in sorted(offsets) if offset < self.next_offset)
+
+    def skip_apart(self, offset: int) -> bool:
+        """Return whether the record of a fetched offset was finished apart. The next fetch continues behind it then."""
+        if offset not in self.apart:
+            return False
+        self.next_offset = offset + 1
+        return True
+
+    def space_apart(self, offsets: Sequence[int]) -> int:
+        """Return how many of the first of these offsets, ascending, the metadata of a commit has space for."""
+        watermark = self.watermark
+        known = {offset for offset in self.apart if offset >= watermark}
+        near = offsets[: bisect_right(offsets, watermark + MAX_APART)]
+
+        def length(number: int) -> int:
+            return len(encode_apart(watermark, sorted(known.union(near[:number])), bound=True)) + FIXED_BYTES
+
+        if not near or length(len(near)) <= METADATA_LIMIT:
+            return len(near)
+        return bisect_right(range(1, len(near)), METADATA_LIMIT, key=length)
 
     def start_at(self, log_start: int) -> Checkpoint:
         """Return what to commit after the records below the log start were deleted, right after :meth:`restore`.
@@ -288,6 +335,12 @@ class Progress:
             ProgressError: the metadata would exceed :data:`METADATA_LIMIT`; :meth:`can_track` prevents this.
         """
         watermark = self.watermark
+        if self.apart:
+            self.apart = {offset for offset in self.apart if offset >= watermark}
+            if self.apart:
+                return Checkpoint(
+                    watermark, marked(self.mark, encode_apart(watermark, sorted(self.apart), bound=self.bound))
+                )
         waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
         note = None if self.author is None else self._note(watermark, self.author)
         if not self._finished and self._restored_end <= watermark:

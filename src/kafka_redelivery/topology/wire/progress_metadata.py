@@ -140,6 +140,36 @@ def encode(
     return prefix + base64.b64encode(packed).decode()
 
 
+def encode_apart(watermark: int, finished: Sequence[int], *, bound: bool) -> str:
+    """Return the metadata of a commit in whose partition few offsets are finished above the watermark.
+
+    All other offsets up to the last of these count as outstanding, whether they hold a record or not. So the length
+    depends on the number of finished offsets alone, and never grows while the watermark moves.
+
+    Args:
+        watermark: the committed offset.
+        finished: the finished offsets above it, ascending; at least one.
+        bound: whether to write the format that names the watermark.
+    """
+    body = bytearray()
+    last = first = watermark
+    for offset in finished:
+        if offset > first:
+            _put(body, first - last)
+            _put(body, offset - 1 - first)
+            last = offset - 1
+        first = offset + 1
+    packed = bytearray([_RUNS])
+    if bound:
+        _put(packed, watermark)
+    _put(packed, finished[-1] + 1 - watermark)
+    _put(packed, len(body))
+    packed += body
+    prefix = _FORMATS[2 * bound]
+    packed += _checksum(prefix, packed)
+    return prefix + base64.b64encode(packed).decode()
+
+
 def newer_format(metadata: str) -> str | None:
     """Return the name of the format if only a newer version of this project can have written it, else ``None``."""
     _, rest = split_mark(metadata)

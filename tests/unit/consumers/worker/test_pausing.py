@@ -8,6 +8,7 @@ import pytest
 from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.wire.pauses import PausedTopics
+from kafka_redelivery.topology.wire.waiting import WaitingRequest
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD
 from tests.unit.consumers.simulation import SimulatedKafka, SimulatedWorker, WorkerDiedError, simulated_kafka
@@ -24,6 +25,7 @@ class Switch:
     def __init__(self) -> None:
         self.current = PausedTopics()
         self.tiers: frozenset[str] = frozenset()
+        self.requests: list[WaitingRequest] = []
         self.obeyed = 0
 
     def applied(self, pauses: PausedTopics) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_redelivery.topology.cluster.changes import ForgetTopic, changes, control_records, withdrawals
+from kafka_redelivery.topology.cluster.changes import FEATURE_LEVEL, ForgetTopic, changes, control_records, withdrawals
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.plan import default_width_of
 from kafka_redelivery.topology.wire.control import (
@@ -26,7 +26,7 @@ NOW = 1_700_000_000_000
 def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
     """And with its tiers and the newest features. No partition is born before the group commits an offset in it."""
     assert list(control_records(PLAN, NEW, NOW)) == [
-        level_record(3, NOW),
+        level_record(FEATURE_LEVEL, NOW),
         source_record("orders", 4, NOW),
         tier_record("billing.retry.1s", None, NOW),
     ]
@@ -68,8 +68,8 @@ def test_an_older_group_gets_new_features_on_demand() -> None:
     cluster = as_planned(PLAN)
     old = replace(cluster, control=control_state(control_records(PLAN, cluster, NOW)))
     assert old.control.level == 1
-    assert list(control_records(PLAN, old, NOW, raise_level=True)) == [level_record(3, NOW)]
-    raised = replace(old, control=replace(old.control, level=4))
+    assert list(control_records(PLAN, old, NOW, raise_level=True)) == [level_record(FEATURE_LEVEL, NOW)]
+    raised = replace(old, control=replace(old.control, level=FEATURE_LEVEL + 1))
     assert list(control_records(PLAN, raised, NOW, raise_level=True)) == []
 
 
@@ -101,7 +101,7 @@ def test_a_tier_is_retired_and_used_again() -> None:
 def test_what_is_known_of_a_topic_that_is_to_be_created_is_withdrawn() -> None:
     """The topic was deleted. So were the partitions that a smaller topic of its name does not have."""
     known = {("billing.retry.1s", 0): 7, ("orders", 9): 4, ("orders", 0): 3}
-    cluster = replace(NEW, control=ControlState(exists=True, committed=known, level=3))
+    cluster = replace(NEW, control=ControlState(exists=True, committed=known, level=FEATURE_LEVEL))
     todo = changes(PLAN, cluster)
     assert todo.forget == (ForgetTopic("billing.retry.1s", (0,)), ForgetTopic("orders", (9,)))
     expected = [*withdrawn_records("billing.retry.1s", 0), *withdrawn_records("orders", 9)]
@@ -110,7 +110,7 @@ def test_what_is_known_of_a_topic_that_is_to_be_created_is_withdrawn() -> None:
 
 def test_that_a_topic_was_created_again_is_known_until_it_is_read() -> None:
     """Else a group with ``latest`` would start at its end. After that, an apply ends the message of ``check``."""
-    again = ControlState(exists=True, former={("orders", 0): 50}, level=3)
+    again = ControlState(exists=True, former={("orders", 0): 50}, level=FEATURE_LEVEL)
     assert changes(PLAN, replace(NEW, control=again)).forget == ()
     read = replace(NEW, control=replace(again, committed={("orders", 0): 2}))
     todo = changes(PLAN, read)

@@ -45,6 +45,7 @@ POISON = {
     FailureKind.REJECTED: Reason.REJECTED,
     FailureKind.BAD_HEADERS: Reason.BAD_HEADERS,
     FailureKind.UNDELIVERABLE: Reason.UNDELIVERABLE,
+    FailureKind.OPERATOR: Reason.OPERATOR,
 }
 """Failures that no further delivery can fix, and the reason of the dead letter."""
 
