@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,9 @@ from examples.flights import data
 from examples.flights.engine import Engine
 from examples.flights.errors import DemoError, DirectoryInUseError
 from examples.flights.layout import layout
-from examples.flights.outage import USUAL_S
-from examples.flights.report import show
+from examples.flights.outage import USUAL_S, Cost
+from examples.flights.report import show, show_cost
+from examples.flights.roles import BLOCKING, WITHOUT
 from examples.flights.run import DemoEnvironment, run
 from examples.flights.scenario import MISSING_MAKER, scenario
 from kafka_redelivery.pipeline.errors import PipelineError
@@ -43,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.outage is not None and options.engine is not Engine.WORKERS:
         parser.error("argument --outage: a worker is killed and one is added, so the engine has to be workers")
+    if options.settings is BLOCKING and (options.redrive or options.engine is not Engine.WORKERS):
+        parser.error("argument --blocking: not with --redrive, and the engine has to be workers")
+    if options.settings is WITHOUT and (options.redrive or options.outage is None):
+        parser.error("argument --without: only with --outage, and not with --redrive")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     console = Console(stderr=True, emoji=False, markup=False)
     try:
@@ -60,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, console: Console) -> int:
     options.engine.verify()
     given = scenario(data.flights(options.days), data.planes(), MISSING_MAKER if options.redrive else None)
-    names = layout()
+    names = layout(options.settings)
     starting = console.status("starting Kafka (the first run downloads it)")
     with _directory(options.keep) as directory, starting:
         # The Kafka clients log here, for finding the cause of a failure.
@@ -70,8 +76,13 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
             starting.stop()
             console.print(f"Kafka is ready at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
-            environment = DemoEnvironment(broker, directory, console, options.engine, options.outage)
+            environment = DemoEnvironment(broker, directory, console, options.engine, options.outage, options.settings)
             report = run(given, names, environment)
+        if isinstance(report, Cost):
+            show_cost(report, Console(emoji=False, markup=False))
+            if options.json:
+                print(json.dumps({"outage": asdict(report)}))
+            return 0
         show(report, Console(emoji=False, markup=False))
         if options.json:
             print(json.dumps(report.document()))
@@ -137,10 +148,25 @@ def _parser() -> argparse.ArgumentParser:
         help="the handler asks a book of flights, which is away in mid-run for so many seconds (default: "
         f"{USUAL_S:g}); meanwhile a worker is killed and one is added",
     )
+    settings = parser.add_mutually_exclusive_group()
+    settings.add_argument(
+        "--blocking",
+        dest="settings",
+        action="store_const",
+        const=BLOCKING,
+        help="a flight that failed keeps its place, and the later flights of its plane wait for it",
+    )
+    settings.add_argument(
+        "--without",
+        dest="settings",
+        action="store_const",
+        const=WITHOUT,
+        help="with --outage: the book is not declared as a dependency; ends with what its outage has cost",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs in DIR")
     parser.add_argument("--port", type=_port, help="port of Kafka on 127.0.0.1 (default: a free port)")
-    parser.set_defaults(days=data.JANUARY)
+    parser.set_defaults(days=data.JANUARY, settings=())
     return parser
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from examples.flights.data import Flight
 from examples.flights.ledger import Position
 from examples.flights.scenario import Broken, Scenario
-from examples.flights.truth import Expected, expected
+from examples.flights.truth import Expected, expected_of_all
 from examples.flights.wire import FLIGHTS
 from kafka_redelivery.transport.protocols import Message
 
@@ -45,13 +45,19 @@ class Accounting:
     sent: Sequence[tuple[bytes | None, bytes]]
     """Key and value of each record of the scenario that was sent."""
 
+    blocking: bool = False
+    """Whether later flights of a plane wait for one that failed."""
+
     faults: Faults = field(default_factory=Faults)
+    overtaken: int = 0
+    """Number of records that come behind a later one of their key, where none may."""
+
     expected: list[Expected] = field(init=False)
     at: dict[Position, int] = field(default_factory=dict)
     """Position of each record -> its number in the scenario."""
 
     def __post_init__(self) -> None:
-        self.expected = [expected(record, self.given) for record in self.given.records]
+        self.expected = expected_of_all(self.given, blocking=self.blocking)
 
     def locate(self, source: Iterable[Message]) -> None:
         """Find the position of each sent record by its bytes. Each must be in the topic once, and no other record."""
@@ -73,6 +79,20 @@ class Accounting:
         unsent = len(self.given.records) - len(self.sent)
         if unsent:
             self.faults.add(f"{unsent} records were not sent")
+
+    def check_order(self, messages: Iterable[tuple[Position, bytes | None]]) -> None:
+        """Verify that what came of the records of a key comes in their order, if their order is kept.
+
+        Args:
+            messages: position and key of the record of each, in the order of a topic.
+        """
+        last: dict[tuple[int, bytes | None], int] = {}
+        for position, key in messages if self.blocking else ():
+            partition, offset = position
+            if offset < last.get((partition, key), -1):
+                self.overtaken += 1
+                self.fault(position, "comes behind a later record of its key")
+            last[partition, key] = offset
 
     def fault(self, position: Position, what: str) -> None:
         """Add a fault of a record."""

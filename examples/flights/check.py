@@ -51,6 +51,8 @@ class Findings:
     """Releases before the due time, by the timestamps of the released records."""
 
     faults: Faults
+    overtaken: int = 0
+    """Outputs and dead letters that come behind those of a later flight of their plane, where none may."""
 
 
 def check(servers: str, layout: Layout, accounting: Accounting, ledger: Ledger) -> Findings:
@@ -64,6 +66,8 @@ def check(servers: str, layout: Layout, accounting: Accounting, ledger: Ledger) 
     outputs, seat_miles = check_outputs(accounting, ledger, read_all(servers, [SEAT_MILES]))
     dead_letters, dead_again = check_dead_letters(accounting, ledger, layout, read_all(servers, [layout.dead_letters]))
     waited = waits(accounting, layout, read_all(servers, layout.tiers))
+    for position, *_ in waited if layout.blocking else ():
+        accounting.fault(position, "waited in a tier, and not in its place")
     early, sent_again = check_releases(accounting, ledger, waited, read_all(servers, [layout.ready]))
     return Findings(
         records_in=len(accounting.at),
@@ -75,6 +79,7 @@ def check(servers: str, layout: Layout, accounting: Accounting, ledger: Ledger) 
         sent_again=sent_again,
         early=early,
         faults=accounting.faults,
+        overtaken=accounting.overtaken,
     )
 
 
@@ -115,7 +120,7 @@ def check_outputs(accounting: Accounting, ledger: Ledger, messages: Iterable[Mes
     """
     found: Counter[str] = Counter()
     total = 0
-    seen: set[Position] = set()
+    seen: dict[Position, bytes | None] = {}
     for message in messages:
         try:
             value = seat_miles_of(message.value())
@@ -129,10 +134,11 @@ def check_outputs(accounting: Accounting, ledger: Ledger, messages: Iterable[Mes
         if position in seen:
             accounting.fault(position, "has its seat-miles twice")
             continue
-        seen.add(position)
+        seen[position] = message.key()
         if _right_output(accounting, position, message.key(), value):
             found[ledger.ended.get(position, "pending")] += 1
             total += value["seat_miles"]
+    accounting.check_order(seen.items())
     for position, number in accounting.at.items():
         if accounting.expected[number].seat_miles is not None and position not in seen:
             accounting.fault(position, "its seat-miles are missing")

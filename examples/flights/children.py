@@ -33,7 +33,9 @@ _KILLED_BELOW: Final = 128 + signal.SIGKILL
 _TAIL_LINES: Final = 15
 
 
-def command(verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.0) -> str:
+def command(
+    verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.0, *, settings: Sequence[str] = ()
+) -> str:
     """Run a command of ``redelivery`` with the demo's configuration, and return what it has printed.
 
     Args:
@@ -41,13 +43,14 @@ def command(verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.
         servers: where Kafka is.
         log: a file for what it prints.
         within_s: how long it may take.
+        settings: in addition to the configuration file.
 
     Raises:
         ChildEndedError: it failed, or took longer.
     """
     with log.open("wb") as output:
         variables = environment(broker(servers))
-        child = GuardedProcess(redelivery(verbs), env=variables, stdout=output, stderr=subprocess.STDOUT)
+        child = GuardedProcess(redelivery(verbs, *settings), env=variables, stdout=output, stderr=subprocess.STDOUT)
     try:
         code = child.wait(within_s)
     except subprocess.TimeoutExpired:

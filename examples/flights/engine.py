@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -40,21 +41,22 @@ class Engine(StrEnum):
         """Remark on the lateness of redeliveries."""
         return "" if self is Engine.WORKERS else "; on Spark each waits for the next micro-batch"
 
-    def roles(self, directory: Path, servers: str) -> Roles:
+    def roles(self, directory: Path, servers: str, settings: Sequence[str] = ()) -> Roles:
         """The processes to run.
 
         Args:
             directory: the processes may write there.
             servers: where Kafka is.
+            settings: of a worker and its scheduler, in addition to the configuration file.
 
         Raises:
             TransportError: a jar of Spark's Kafka connector cannot be downloaded or fails its check.
         """
         # A stable instance name lets the successor take over its transaction and its partitions immediately.
-        instance = "instance=1"
-        scheduler = Role("scheduler", redelivery(("scheduler",), instance), broker(servers))
+        common = ("instance=1", *settings)
+        scheduler = Role("scheduler", redelivery(("scheduler",), *common), broker(servers))
         if self is Engine.WORKERS:
-            return Roles([], [Role("worker", redelivery(("worker",), instance), broker(servers)), scheduler])
+            return Roles([], [Role("worker", redelivery(("worker",), *common), broker(servers)), scheduler])
         checkpoint = f"pipeline.checkpoint={directory / 'checkpoint'}"
         if self is Engine.SPARK:
             command = redelivery(("pipeline", "stream"), checkpoint)

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from kafka_redelivery import Context, Record, Reject, Unavailable
+from kafka_redelivery import Context, Record, Reject
 from kafka_redelivery.serdes.build import SerdeSettings, build_codec
 from kafka_redelivery.serdes.errors import DecodeError
 
@@ -32,6 +32,10 @@ class UnknownPlaneError(Exception):
     def __init__(self, tailnum: str) -> None:
         super().__init__(f"no plane {tailnum}")
         self.tailnum = tailnum
+
+
+class BookAwayError(Exception):
+    """The book of flights is away. ``redelivery.yaml`` lists it as ``unavailable``: no attempt is counted."""
 
 
 def handle(record: Record, context: Context, seats_of: Callable[[str], int | None]) -> None:
@@ -99,7 +103,7 @@ class BookOfFlights:
         """Look a flight up.
 
         Raises:
-            Unavailable: the service is away. No attempt is counted, and the source waits.
+            BookAwayError: the service is away.
         """
         connection: HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
@@ -111,9 +115,9 @@ class BookOfFlights:
             answer.read()
         except (OSError, HTTPException) as error:
             connection.close()  # the next call opens it again
-            raise Unavailable("book", f"{type(error).__name__}: {error}") from error
+            raise BookAwayError(f"{type(error).__name__}: {error}") from error
         if answer.status != HTTPStatus.OK:
-            raise Unavailable("book", f"the book of flights answers {answer.status}")
+            raise BookAwayError(f"the book of flights answers {answer.status}")
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,13 +1,37 @@
-"""Sends the late planes, each as soon as all its flights wait in the first tier."""
+"""Sends the late planes, each as soon as all its flights wait in the first tier, or with ``--blocking`` its first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from examples.flights.data import Plane
+from examples.flights.ledger import Ledger, Position
 from examples.flights.scenario import Scenario
 from kafka_redelivery.topology.wire.headers import ORIG_MESSAGE_ID
 from kafka_redelivery.transport.protocols import Message
+
+
+class FailedFlights:
+    """Returns each flight of a late plane when the journal has its first failure. With ``--blocking`` no tier has it.
+
+    Args:
+        given: names the late planes.
+        fetch: returns the new records of ``flights``.
+        ledger: what the journal says.
+    """
+
+    def __init__(self, given: Scenario, fetch: Callable[[], Iterable[Message]], ledger: Ledger) -> None:
+        self._given = given
+        self._fetch = fetch
+        self._ledger = ledger
+        self._well: dict[Position, Message] = {}
+
+    def __call__(self) -> list[Message]:
+        """Return the flights that have failed since the last call."""
+        for message in self._fetch():
+            if (message.key() or b"").decode(errors="replace") in self._given.awaited:
+                self._well[message.partition(), message.offset()] = message
+        return [self._well.pop(position) for position in self._ledger.retried.keys() & self._well]
 
 
 class LatePlanes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,6 +21,8 @@ class Layout:
     ready: str
     dead_letters: str
     journal: str
+    blocking: bool = False
+    """Whether a flight that failed keeps its place, and the later flights of its plane wait for it."""
 
     @property
     def redeliveries(self) -> int:
@@ -27,21 +30,25 @@ class Layout:
         return len(self.tiers)
 
 
-def layout() -> Layout:
+def layout(settings: Sequence[str] = ()) -> Layout:
     """Read the configuration.
+
+    Args:
+        settings: in addition to the file.
 
     Raises:
         ConfigurationError: it has faults.
     """
-    settings = load_settings(CONFIG.read_text(encoding="utf-8"), name=str(CONFIG))
-    entry = settings.entry(FLIGHTS)
-    naming = settings.naming()
+    found = load_settings(CONFIG.read_text(encoding="utf-8"), name=str(CONFIG), overrides=settings)
+    entry, handler = found.entry(FLIGHTS), found.handler_of(FLIGHTS)
+    naming = found.naming()
     policy = entry.redelivery_policy
     redeliveries = None if policy.max_deliveries is None else policy.max_deliveries - 1
     return Layout(
-        group=settings.group,
+        group=found.group,
         tiers=tuple(naming.tier_topic(delay) for delay in islice(policy.delays_ms(), redeliveries)),
         ready=naming.ready_topic(FLIGHTS),
         dead_letters=naming.dead_letter_topic(entry.dead_letter_strategy.topic, FLIGHTS),
         journal=naming.journal_topic(),
+        blocking=handler is not None and not handler.non_blocking_redelivery,
     )

@@ -22,11 +22,11 @@ from kafka_redelivery.transport.protocols import Message
 USUAL_S: Final = 60.0
 SLOTS: Final = 4
 _DEPENDENCY: Final = "book"
-_EXCEPTION: Final = "Unavailable"
+_EXCEPTION: Final = "BookAwayError"
 """What the handler raises while it is away."""
 
 _BEGINS: Final = 3
-"""It goes away when one in this many flights has ended."""
+"""It goes away when it was asked about one in this many flights."""
 
 _BEFORE_S: Final = 3.0
 """The speed before the outage is that of so many seconds."""
@@ -134,14 +134,10 @@ class Outage:
         self._back_s = 0.0
         self._plan = deque([(0.0, self._leave), (seconds / 4, kill), (seconds / 2, add), (seconds, self._come_back)])
 
-    def step(self, ended: int) -> None:
-        """Do what is due.
-
-        Args:
-            ended: how many flights have ended.
-        """
+    def step(self) -> None:
+        """Do what is due."""
         now_s = monotonic()
-        if self._began_s is None and ended * _BEGINS >= self._flights:
+        if self._began_s is None and len(self.book.calls) * _BEGINS >= self._flights:
             self._began_s = now_s
         while self._began_s is not None and self._plan and now_s >= self._began_s + self._plan[0][0]:
             self._plan.popleft()[1]()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
@@ -15,7 +15,7 @@ from examples.flights.accounting import Accounting
 from examples.flights.check import check
 from examples.flights.engine import Engine
 from examples.flights.feed import Feed, send_planes
-from examples.flights.late import LatePlanes
+from examples.flights.late import FailedFlights, LatePlanes
 from examples.flights.layout import Layout
 from examples.flights.ledger import Ledger
 from examples.flights.progress import Bar, Live
@@ -23,6 +23,8 @@ from examples.flights.redrive import check_job
 from examples.flights.report import Report
 from examples.flights.scenario import Scenario
 from examples.flights.topics import Follower, Sender
+from examples.flights.wire import FLIGHTS
+from kafka_redelivery.transport.protocols import Message
 
 _STALLED_S: Final = 180.0
 """If no record ends for this long, the playback ends, and the check lists the pending records. Longer than any delay,
@@ -135,6 +137,7 @@ class Playback:
             restarts,
             seconds,
             self.engine,
+            blocking=self.layout.blocking,
         )
 
 
@@ -153,7 +156,13 @@ def playback(
     """Open the clients; nothing is sent yet."""
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Follower(servers, [layout.journal])))
-        first_tier = stack.enter_context(closing(Follower(servers, [layout.tiers[0]])))
-        feed = Feed(sender, given, engine.max_undelivered)
-        late = LatePlanes(given, first_tier.fetch, lambda plane: send_planes(sender, [plane]))
-        yield Playback(servers, layout, Accounting(given, feed.sent), feed, late, journal, Ledger(), engine)
+        failed = stack.enter_context(closing(Follower(servers, [FLIGHTS if layout.blocking else layout.tiers[0]])))
+        feed, ledger = Feed(sender, given, engine.max_undelivered), Ledger()
+        awaited = given
+        look: Callable[[], Iterable[Message]] = failed.fetch
+        if layout.blocking:  # the other flights of a plane wait behind the first
+            awaited = replace(given, awaited=dict.fromkeys(given.awaited, 1))
+            look = FailedFlights(given, failed.fetch, ledger)
+        late = LatePlanes(awaited, look, lambda plane: send_planes(sender, [plane]))
+        accounting = Accounting(given, feed.sent, layout.blocking)
+        yield Playback(servers, layout, accounting, feed, late, journal, ledger, engine)

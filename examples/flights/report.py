@@ -35,6 +35,9 @@ class Report:
     outage: Cost | None = None
     """What the outage of the book has cost, if there was one."""
 
+    blocking: bool = False
+    """Whether the flights of a plane keep their order."""
+
     @property
     def conserved(self) -> bool:
         """Whether every record is accounted for."""
@@ -72,7 +75,9 @@ class Report:
     def _more(self) -> dict[str, Any]:
         """What the object has only with ``--redrive`` and ``--outage``."""
         again = {what.replace(" ", "_"): found for what, _, _, found in self.sent_again()}
-        more = {"redrive": again} if again else {}
+        more: dict[str, Any] = {"redrive": again} if again else {}
+        if self.blocking:
+            more["overtaken"] = self.findings.overtaken
         return more if self.outage is None else more | {"outage": asdict(self.outage)}
 
     def sent_again(self) -> list[tuple[str, str, int, int]]:
@@ -103,6 +108,8 @@ def show(report: Report, console: Console) -> None:
     table.add_section()
     expected, found = len(report.expected), sum(row[3] for row in rows)
     _add_rows(table, [("all", "records in flights", expected, found)])
+    if report.blocking:
+        _add_rows(table, [("overtaken", "by a later flight of the plane", 0, report.findings.overtaken)])
     if again := report.sent_again():
         table.add_section()
         _add_rows(table, again)
@@ -137,6 +144,17 @@ def show(report: Report, console: Console) -> None:
             console.print(f"  {fault}", markup=False, highlight=False, soft_wrap=True)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
     console.print(f"{document['seconds']} s ({phases})", soft_wrap=True)
+
+
+def show_cost(cost: Cost, console: Console) -> None:
+    """Print what an outage has cost without a declared dependency."""
+    table = Table(title=f"What {cost.away_s:g} s without the book of flights have cost", title_justify="left")
+    table.add_column("")
+    table.add_column("found", justify="right")
+    table.add_row("dead letters because it was away", f"{cost.dead:,}")
+    table.add_row("attempts spent because it was away", f"{cost.attempts:,}")
+    table.add_row("calls of the book while it was away", f"{cost.calls:,}")
+    console.print(table)
 
 
 def _add_rows(table: Table, rows: Iterable[tuple[str, str, int, int]]) -> None:

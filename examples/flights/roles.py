@@ -7,8 +7,20 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from examples.flights.wire import CONFIG
+
+BLOCKING: Final = (
+    "handler.nonBlockingRedelivery=false",
+    "handler.ordering=key",
+    # A plane that is in no file may have a hundred flights, and each of them waits for all delays of those before it.
+    "policyEntry.redeliveryPolicy.initialRedeliveryDelay=200",
+)
+"""The settings of ``--blocking``."""
+
+WITHOUT: Final = ("sources.0.dependencies=[]",)
+"""The settings of ``--without``: no dependency is declared."""
 
 
 @dataclass(frozen=True, slots=True)

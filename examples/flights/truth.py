@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -45,6 +45,24 @@ _REJECTED: Final = Expected(Ending.REJECTED)
 _CANCELLED: Final = Expected(Ending.ACKED)
 _EXCEEDED: Final = Expected(Ending.REDELIVERIES_EXCEEDED)
 _DEAD_AGAIN: Final = Expected(Ending.REDELIVERIES_EXCEEDED, again=Ending.REDELIVERIES_EXCEEDED)
+
+
+def expected_of_all(given: Scenario, *, blocking: bool = False) -> list[Expected]:
+    """Expected outcome of each record.
+
+    Args:
+        given: the records.
+        blocking: the later flights of a plane wait for one that failed. Then only the first flight of a late plane
+            fails: the plane is known when the others are handled.
+    """
+    found = [expected(record, given) for record in given.records]
+    waited: set[str | None] = set()
+    for number, (record, each) in enumerate(zip(given.records, found, strict=True)):
+        if blocking and isinstance(record, Flight) and each.ending is Ending.RECOVERED:
+            if record.tailnum in waited:
+                found[number] = replace(each, ending=Ending.ACKED)
+            waited.add(record.tailnum)
+    return found
 
 
 def expected(record: Flight | Broken, given: Scenario) -> Expected:

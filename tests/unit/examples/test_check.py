@@ -266,3 +266,17 @@ def test_the_story_of_the_job_is_checked(name: str | None) -> None:
         told[name] += 1
     check_job(accounting, told)
     assert [fault.split()[4] for fault in accounting.faults.first] == ([] if name is None else [name])
+
+
+def _overtaken(*offsets: int) -> Accounting:
+    accounting = Accounting(_GIVEN, [], blocking=True)
+    accounting.check_order(((0, offset), b"N1" if offset % 2 else b"N2") for offset in offsets)
+    return accounting
+
+
+def test_the_order_of_each_plane_is_checked() -> None:
+    """Flights of other planes may come first, if flights that failed keep their places."""
+    assert not _overtaken(0, 2, 1, 4, 3, 5).overtaken
+    wrong = _overtaken(2, 0, 1)
+    assert wrong.overtaken == 1
+    assert "comes behind a later record of its key" in wrong.faults.first[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from examples.flights.data import Plane
-from examples.flights.late import LatePlanes
+from examples.flights.late import FailedFlights, LatePlanes
+from examples.flights.ledger import Ledger
 from kafka_redelivery.transport.protocols import Message
 from tests.unit.consumers.records import Fetched
 from tests.unit.examples.flights import world
@@ -37,3 +38,20 @@ def test_a_plane_follows_its_last_flight() -> None:
     assert lines == [[], ["N1"], ["N1", "N2"]]
     assert (late.sent, late.total) == (2, 2)
     late.step()  # everything is sent: nobody looks any more
+
+
+def test_a_flight_in_its_place_has_failed_when_the_journal_says_so() -> None:
+    """Each comes once, also if the journal is ahead of the topic or behind it."""
+    ledger = Ledger()
+    pieces = iter([[_flight("N1", 0), _flight("N3", 1), _flight("N2", 2)], [_flight("N2", 3)], []])
+    failed = FailedFlights(world(late={"N1": 1, "N2": 1}), lambda: next(pieces), ledger)
+
+    ledger.retried.update([(0, 0), (0, 1), (0, 3)])
+    assert [message.key() for message in failed()] == [b"N1"]
+    assert [message.offset() for message in failed()] == [3]
+    ledger.retried.update([(0, 0), (0, 2)])
+    assert [message.offset() for message in failed()] == [2]
+
+
+def _flight(tail: str, number: int) -> Fetched:
+    return Fetched("flights", 0, number, tail.encode(), b"")

@@ -6,9 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from examples.flights.handler import BookOfFlights
+from examples.flights.handler import BookAwayError, BookOfFlights
 from examples.flights.outage import Book, Outage, full_speed_s, most_calls
-from kafka_redelivery import Unavailable
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, failure_cause
 from tests.unit.consumers.records import record
@@ -21,7 +20,7 @@ def test_the_handler_asks_over_a_connection_that_stays_open() -> None:
         asked.look_up(flight(7)._asdict())
         book.away = True
         for _ in range(2):
-            with pytest.raises(Unavailable, match="answers 503"):
+            with pytest.raises(BookAwayError, match="answers 503"):
                 asked.look_up(flight(7)._asdict())
         book.away = False
         asked.look_up(flight(7)._asdict())
@@ -32,23 +31,27 @@ def test_a_book_that_cannot_be_reached_is_away() -> None:
     """A refused connection is no failure of the flight either."""
     with Book() as book:
         address = book.variables["FLIGHTS_BOOK"]
-    with pytest.raises(Unavailable, match="ConnectionRefusedError"):
+    with pytest.raises(BookAwayError, match="ConnectionRefusedError"):
         BookOfFlights(address).look_up(flight(7)._asdict())
 
 
 def test_an_outage_begins_in_mid_run_and_counts_what_it_cost() -> None:
-    """Nothing happens before a third of the flights have ended. Copies that name another exception are not counted."""
+    """Nothing happens before a third of the calls. Copies that name another exception are not counted."""
     said: list[str] = []
     outage = Outage(0.0, 30, kill=lambda: said.append("kill"), add=lambda: said.append("add"), say=said.append)
     with outage.book:
-        outage.step(9)
+        outage.book.calls += range(9)
+        outage.step()
         assert not said
-        outage.step(10)
+        outage.book.calls.append(9)
+        outage.step()
     assert said[1:3] == ["kill", "add"]
     assert not outage.book.away
 
-    causes = [failure_cause("", Failure(FailureKind.RAISED, name, "")) for name in ("Unavailable", "UnknownPlaneError")]
-    causes.append(failure_cause("redeliveries_exceeded", Failure(FailureKind.RAISED, "Unavailable", "")))
+    causes = [
+        failure_cause("", Failure(FailureKind.RAISED, name, "")) for name in ("BookAwayError", "UnknownPlaneError")
+    ]
+    causes.append(failure_cause("redeliveries_exceeded", Failure(FailureKind.RAISED, "BookAwayError", "")))
     cost = outage.cost(record(n, headers=[(FAILURE_CAUSE, cause)]) for n, cause in enumerate(causes))
     assert (cost.dead, cost.attempts) == (1, 1)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from examples.flights.accounting import Faults
 from examples.flights.check import Findings
 from examples.flights.outage import Cost
-from examples.flights.report import Report, show
+from examples.flights.report import Report, show, show_cost
 from examples.flights.truth import Ending, Expected
 
 
@@ -79,6 +79,22 @@ def test_an_outage_has_rows_of_its_own() -> None:
     assert "7.5 s" in lines[-1]
     wrong = _shown(replace(report, outage=Cost(60.0, 55, 54, 1, 0, 7.5)))
     assert wrong.count("✗") == 2
+
+
+def test_what_keeps_its_order_has_a_row() -> None:
+    """A flight that was overtaken is marked."""
+    report = replace(_report(), blocking=True)
+    assert report.document()["overtaken"] == 0
+    assert "✗" not in _shown(report)
+    wrong = replace(report, findings=replace(report.findings, overtaken=1))
+    assert any("overtaken" in line and "✗" in line for line in _shown(wrong).splitlines())
+
+
+def test_the_cost_without_a_dependency() -> None:
+    """Each figure has a row, and none is expected."""
+    output = StringIO()
+    show_cost(Cost(60.0, 7001, 54, 1402, 5599, 7.5), Console(file=output, width=120))
+    assert all(figure in output.getvalue() for figure in ("60 s", "7,001", "1,402", "5,599"))
 
 
 def test_lateness_is_exact() -> None:

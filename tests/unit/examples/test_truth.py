@@ -6,7 +6,7 @@ import pytest
 
 from examples.flights.data import Flight
 from examples.flights.scenario import Broken
-from examples.flights.truth import Ending, Expected, expected
+from examples.flights.truth import Ending, Expected, expected, expected_of_all
 from tests.unit.examples.flights import flight, world
 
 _WORLD = world(late={"N2": 1})
@@ -38,3 +38,15 @@ def test_dead_letters_of_unknown_planes_are_sent_again() -> None:
     assert expected(flight(1, "N404"), given) == Expected(dead, None, dead)
     assert expected(flight(1, "N3", dep_time=None), given) == Expected(Ending.ACKED)
     assert expected(flight(1, None), given).again is None
+
+
+def test_flights_that_wait_in_their_places() -> None:
+    """The first of a late plane fails; when the others are handled the plane is known."""
+    flights = (flight(1, "N2"), flight(2, "N1"), flight(3, "N2"), flight(4, "N2", dep_time=None), flight(5, "N404"))
+    given = world(*flights, late={"N2": 2})
+
+    ends = [each.ending for each in expected_of_all(given, blocking=True)]
+
+    assert ends == [Ending.RECOVERED, *[Ending.ACKED] * 3, Ending.REDELIVERIES_EXCEEDED]
+    assert expected_of_all(given)[2] == expected(flights[2], given)
+    assert expected_of_all(given, blocking=True)[2].seat_miles == expected(flights[2], given).seat_miles
