@@ -33,6 +33,7 @@ from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
+from kafka_redelivery.pipeline.handler.computed import Computing
 from kafka_redelivery.pipeline.handler.items import Outcomes, PublishedItem, Runs
 from kafka_redelivery.pipeline.handler.rows import Rows, records_of
 from kafka_redelivery.pipeline.handler.vectorized import VectorProcessor
@@ -69,6 +70,8 @@ class HandlerConfig:
     log_level: int
     log_format: str
     schemas: SchemaFiles = field(default_factory=SchemaFiles)
+    computing: Computing | None = None
+    """What is done with the rows of a DataFrame, if that has computed the outcomes and no handler is called."""
 
     def on_this_machine(self) -> HandlerConfig:
         """Return the configuration for this executor, which may not have the driver's folders.

@@ -33,6 +33,8 @@ from kafka_redelivery.transport.protocols import Partition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kafka_redelivery.pipeline.stream.transformation import Transformation
+
 _log = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 1.0
@@ -74,6 +76,9 @@ class MicroBatches:
     shutdown: Shutdown
     gate: PauseGate
     topics: ReadTopics
+    transformation: Transformation | None = None
+    """Computes the outcomes of records; ``None`` = a handler is called for each."""
+
     failure: Exception | None = field(default=None, init=False)
     """The error that ended the query."""
 
@@ -112,6 +117,7 @@ class MicroBatches:
         per_core = 1 if several else _TASKS_PER_CORE
         tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
         outdated: object = None
+        computes = self.transformation
         while True:
             self.topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
             if self._unsettled and outdated is None:
@@ -132,7 +138,8 @@ class MicroBatches:
                 attempt=attempt,
             )
             try:
-                rows = part.coalesce(tasks).mapInArrow(SparkTask(plan), RESULT).collect()
+                given = part.coalesce(tasks) if computes is None else computes.outcomes(part, tasks)
+                rows = given.mapInArrow(SparkTask(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
                 if self.shutdown.cancelled:

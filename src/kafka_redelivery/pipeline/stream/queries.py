@@ -260,7 +260,9 @@ class Queries:
         checkpoint = prepare_checkpoint(self.frames.spark, self.settings, self.checkpoint, starts, self.topics.marks)
         frames = (*read(ready_topics(self.settings)), *read(source.topic for source in self.settings.sources))
         frame = reduce(lambda first, second: first.union(second), frames)
-        handling = frame.writeStream.queryName(self.settings.group).foreachBatch(self.batches)
+        computes = self.batches.transformation
+        name = self.settings.group if computes is None else computes.name
+        handling = frame.writeStream.queryName(name).foreachBatch(self.batches)
         return handling.option("checkpointLocation", checkpoint)
 
     def _check(self, idle: Callable[[], bool]) -> None:
@@ -299,6 +301,8 @@ class Queries:
         """
         self.shutdown.resume()
         query = writer.start()
+        if handling and self.batches.transformation is not None:
+            self.batches.transformation.started.set()
         held = False
         try:
             while not _has_ended(query, handling=handling):

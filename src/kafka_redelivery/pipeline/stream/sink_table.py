@@ -7,7 +7,7 @@ micro-batch once even if it is repeated. Its failures do not end the handling of
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -45,7 +45,9 @@ AUTO_COMPACTION: Final = {"spark.databricks.delta.autoCompact.enabled": "true"}
 """After an append Delta merges small files of a folder if there are many."""
 
 
-def validate_sink(sink: SinkSection | None, counts: Mapping[str, int], *, skip_removed: bool) -> None:
+def validate_sink(
+    sink: SinkSection | None, counts: Mapping[str, int], columns: Collection[str] = COLUMNS, *, skip_removed: bool
+) -> None:
     """Refuse a sink that cannot be written.
 
     Raises:
@@ -58,10 +60,10 @@ def validate_sink(sink: SinkSection | None, counts: Mapping[str, int], *, skip_r
         return
     if sink.topic not in counts:
         raise PipelineRefusedError(f"pipeline.sink: there is no topic {sink.topic}; create it")
-    unknown = [name for name in sink.partition_by if name not in COLUMNS]
+    unknown = [name for name in sink.partition_by if name not in columns]
     if unknown:
         raise PipelineRefusedError(
-            f"pipeline.sink.partitionBy: the table has no column {unknown[0]}; it has {', '.join(COLUMNS)}"
+            f"pipeline.sink.partitionBy: the table has no column {unknown[0]}; it has {', '.join(columns)}"
         )
 
 
@@ -76,6 +78,9 @@ class SinkTable:
     path: str
     topics: ReadTopics
     """The topic of the sink."""
+
+    rows: Callable[[DataFrame], DataFrame]
+    """Converts records of the topic to rows of the table."""
 
     @property
     def checkpoint(self) -> str:
@@ -101,7 +106,7 @@ class SinkTable:
         at_most = self.section.max_offsets_per_trigger
         read = self.frames.stream({"subscribe": self.sink.topic}, "earliest", at_most, skip_removed=skip_removed)
         # Each task writes a file of its own into each folder.
-        rows = table_rows(read).coalesce(self.sink.files)
+        rows = self.rows(read).coalesce(self.sink.files)
         writer = rows.writeStream.queryName(f"{self.settings.group}: table").format("delta")
         writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
         return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)

@@ -11,8 +11,9 @@ import logging
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +41,7 @@ from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_outages import QueryOutages
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
-from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, validate_sink
+from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, COLUMNS, SinkTable, table_rows, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import HandlerSection, PipelineSection, Settings
@@ -51,7 +52,9 @@ from kafka_redelivery.transport.protocols import Partition
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_redelivery.pipeline.stream.transformation import Transformation
 
 
 _log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ def run_stream(
     skip_removed: bool = False,
     session: SparkSession | None = None,
     shutdown: Shutdown | None = None,
+    transformation: Transformation | None = None,
 ) -> None:
     """Run the query until SIGTERM or SIGINT; with ``available_now``, until the records that exist now are handled.
 
@@ -80,6 +84,7 @@ def run_stream(
         skip_removed: the table goes on without records that Kafka has removed before they were appended.
         session: the session to run in; ``None`` = a new one.
         shutdown: whether to stop; ``None`` = on signals.
+        transformation: computes the outcomes of records; ``None`` = the handlers are called.
 
     Raises:
         PipelineRefusedError, HandlerLoadError, SerdeError: the configuration cannot run here.
@@ -98,10 +103,10 @@ def run_stream(
         sys.path.append(str(base))
     schemas = SchemaFiles.of(settings, base)
     config = HandlerConfig(settings, base, tuple(sys.path), logging.getLogger().level, child_log_format(TEXT), schemas)
-    Handling(config).close()
+    config = _ready(config, transformation)
     verify(settings, AclRole.SPARK)
     counts = partition_counts(settings)
-    validate_sink(section.sink, counts, skip_removed=skip_removed)
+    validate_sink(section.sink, counts, _columns(transformation), skip_removed=skip_removed)
     refuse_members(settings)
     wanted = partitions_of(settings, counts)
     with ExitStack() as stack:
@@ -132,7 +137,7 @@ def run_stream(
         table = None
         if (sink := section.sink) is not None:
             path, of_sink = _folder(sink.path, base), ReadTopics.of(settings, [sink.topic])
-            table = SinkTable(frames, settings, section, sink, path, of_sink)
+            table = SinkTable(frames, settings, section, sink, path, of_sink, _rows(transformation))
         queries = Queries(
             frames=frames,
             settings=settings,
@@ -143,7 +148,7 @@ def run_stream(
             shutdown=stop,
             monitor=monitor,
             member=member,
-            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate, topics),
+            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate, topics, transformation),
             gate=gate,
             lost=LostPositions(settings, monitor.observer, monitor.health),
             topics=topics,
@@ -159,6 +164,28 @@ def run_stream(
                 queries.run()
         finally:
             queries.save_positions()
+
+
+def _ready(config: HandlerConfig, transformation: Transformation | None) -> HandlerConfig:
+    """Return the configuration of tasks: that of a transformation, or of handlers that can be loaded.
+
+    Raises:
+        HandlerLoadError: a handler cannot be loaded.
+    """
+    if transformation is not None:
+        return replace(config, computing=transformation.computing)
+    Handling(config).close()
+    return config
+
+
+def _columns(transformation: Transformation | None) -> Collection[str]:
+    """Return the columns of the sink table."""
+    return COLUMNS if transformation is None else transformation.columns.names
+
+
+def _rows(transformation: Transformation | None) -> Callable[[DataFrame], DataFrame]:
+    """Return what converts the records of the sink's topic to rows of its table."""
+    return table_rows if transformation is None else transformation.table_rows
 
 
 def _outages(config: HandlerConfig, pauses: PauseWatch, health: Health, cores: int) -> QueryOutages | None:

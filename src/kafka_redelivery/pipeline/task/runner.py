@@ -13,6 +13,7 @@ from kafka_redelivery.consumers.process.garbage_collection import infrequent_gar
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.jitter import draws
+from kafka_redelivery.pipeline.handler.computed import ComputedOutcomes
 from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.topology.topics.tiers import tier_set
@@ -60,7 +61,9 @@ class Runner:
         settings = config.settings
         self._settings = settings
         self.routes: dict[str, tuple[Route, bool]] = config.routes()
-        self.handler = Handling(config)
+        self.handler: Handling | ComputedOutcomes = (
+            Handling(config) if config.computing is None else ComputedOutcomes(config.computing, self.routes)
+        )
         self._reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
         self._member = _Driver()
         self._writers: OrderedDict[int, tuple[TransactionalWriter, WriteThread]] = OrderedDict()

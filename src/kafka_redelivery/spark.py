@@ -1,0 +1,343 @@
+"""Redelivery policies and dead letters for who has a DataFrame: a row can be rejected, or tried again later.
+
+The policies, headers, retry topics and dead letters are those of workers, and so is the promise: each record has
+exactly one outcome, whichever process is killed::
+
+    from pyspark.sql import functions as F
+    from kafka_redelivery.spark import Redelivery
+
+    r = Redelivery.load("redelivery.yaml")
+
+    def clean(orders):
+        return orders.withColumn(
+            "_failure",
+            F.when(F.col("amount") < 0, r.reject("a negative amount"))
+             .when(F.col("rate").isNull(), r.retry("no exchange rate yet")),
+        )
+
+    query = r.start(spark, clean, to=r.kafka("receipts"), schema="amount double, rate double")
+    ...
+    query.stop()
+
+It needs the extra ``spark``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from kafka_redelivery.consumers.app import App
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
+from kafka_redelivery.pipeline.handler.computed import Computing
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.pipeline.stream.stream import run_stream
+from kafka_redelivery.pipeline.stream.transformation import RECORD, Transformation, failure
+from kafka_redelivery.topology.config.settings import Settings, SinkSection
+from kafka_redelivery.topology.policy.decision import FailureKind
+
+__all__ = ["DeltaTable", "KafkaTopic", "Query", "Redelivery"]
+
+_CONNECT: Final = "pyspark.sql.connect"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    """Rows become records of a topic, in the transaction that acknowledges their source record."""
+
+    topic: str
+    key: Column | None = None
+    """Binary or text; ``None`` = the key of the source record."""
+
+    value: Column | None = None
+    """Binary or text; ``None`` = all columns but ``_record`` and ``_failure`` as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTable:
+    """Rows are appended to a Delta table, exactly once.
+
+    They are records of a topic first, as with :class:`KafkaTopic`. A second query appends that topic to the table.
+    """
+
+    path: str
+    through: str
+    partition_by: tuple[str, ...] = ()
+    trigger: timedelta = timedelta(minutes=1)
+
+
+class Redelivery:
+    """A consumer group whose records a transformation of DataFrames handles. Creating one opens nothing."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as of App
+        """Create one of Python values; they are the arguments of :class:`kafka_redelivery.App`."""
+        self._app = App(**settings)
+
+    @classmethod
+    def load(cls, file: str | Path, *, environment: Mapping[str, str] | None = None) -> Self:
+        """Create one of a configuration file.
+
+        Args:
+            file: the configuration.
+            environment: overrides settings and replaces ``${NAME}``; by default that of this process.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        found = cls(group="", kafka={})
+        found._app = App.from_config(file, environment=environment)
+        return found
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, checked.
+
+        Raises:
+            ConfigurationError: they have faults.
+        """
+        return self._app.settings
+
+    @staticmethod
+    def reject(reason: str | Column) -> Column:
+        """Return the failure of a row that no later attempt could save: its record is dead-lettered."""
+        return failure(FailureKind.REJECTED, "Reject", _text(reason))
+
+    @staticmethod
+    def retry(reason: str | Column, *, after: timedelta | None = None) -> Column:
+        """Return the failure of a row that is tried again as the redelivery policy says, and dead-lettered at its end.
+
+        Args:
+            reason: for people.
+            after: delay before the next attempt, if ``maximumHandlerDelay`` in the policy entry allows it; ``None`` =
+                that of the policy.
+        """
+        after_ms = None if after is None else round(after.total_seconds() * 1000)
+        return failure(FailureKind.REDELIVER, "Redeliver", _text(reason), after_ms)
+
+    @staticmethod
+    def kafka(topic: str, *, key: Column | None = None, value: Column | None = None) -> KafkaTopic:
+        """Return a topic as the target of rows, see :class:`KafkaTopic`."""
+        return KafkaTopic(topic, key, value)
+
+    @staticmethod
+    def delta(
+        path: str, *, through: str, partition_by: tuple[str, ...] = (), trigger: timedelta = timedelta(minutes=1)
+    ) -> DeltaTable:
+        """Return a Delta table as the target of rows, see :class:`DeltaTable`.
+
+        Args:
+            path: the folder of the table.
+            through: the topic that its rows pass through. It must exist; its retention limits how long the table may
+                be away.
+            partition_by: columns that divide the table.
+            trigger: time from one append to the next.
+        """
+        return DeltaTable(path, through, partition_by, trigger)
+
+    def start(
+        self,
+        spark: SparkSession,
+        transformation: Callable[[DataFrame], DataFrame],
+        *,
+        to: KafkaTopic | DeltaTable | None = None,
+        schema: str | StructType | None = None,
+        name: str | None = None,
+        available_now: bool = False,
+        until_settled: timedelta | None = None,
+    ) -> Query:
+        """Start a query whose micro-batches the transformation is applied to, and return when it runs.
+
+        The DataFrame that it is given has a row for each record: the struct ``_record`` and the columns of the value.
+        The one that it returns has rows with the same ``_record``, any columns, and ``_failure`` if rows may fail:
+        null, :meth:`reject` or :meth:`retry`. A record fails if one of its rows does, or if it has none.
+
+        Args:
+            spark: the session, which has Spark's Kafka connector. It is left as it is, and not stopped.
+            transformation: may filter, join with tables and call any UDF. It is not to aggregate over records.
+            to: where rows of records without a failure go; ``None`` = nowhere.
+            schema: the columns of values in JSON, such as ``"amount double, currency string"``.
+            name: the name of the query in Spark; ``None`` = that of the group.
+            available_now: end when all records that exist at the start have been handled once.
+            until_settled: with ``available_now``, go on until no record waits, at most for this time.
+
+        Raises:
+            ConfigurationError, PipelineRefusedError: what is configured cannot run.
+            TopologyRefusedError: the topics would lose data.
+            TransportError: Kafka does not answer, or refuses a request for good.
+        """
+        refuse_session(spark)
+        definition = self._app.definition()
+        columns = _columns(schema)
+        check_formats(definition.settings, columns)
+        topic, key, value, sink = _target(to)
+        found = Transformation(
+            settings=definition.settings,
+            function=transformation,
+            schema=columns,
+            computing=Computing(topic),
+            key=key,
+            value=value,
+            name=name or definition.settings.group,
+            sink=sink,
+        ).checked(spark)
+        shutdown = Shutdown(definition.settings.limits.shutdown_timeout)
+        query = Query(found.name, shutdown)
+
+        def run() -> None:
+            run_stream(
+                found.settings_of_query(),
+                definition.base,
+                available_now=available_now,
+                until_settled=until_settled,
+                session=spark,
+                shutdown=shutdown,
+                transformation=found,
+            )
+
+        query.start(run, found.started)
+        return query
+
+
+class Query:
+    """A query that runs in a thread of this process. The names are those of Spark's ``StreamingQuery``."""
+
+    def __init__(self, name: str, shutdown: Shutdown) -> None:
+        """Run nothing yet."""
+        self.name = name
+        self._shutdown = shutdown
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(name=f"query {name}", daemon=True)
+        self._ended = threading.Event()
+
+    def start(self, run: Callable[[], None], started: threading.Event) -> None:
+        """Run it, and wait until it has started.
+
+        Raises:
+            Exception: what it has raised before.
+        """
+
+        def go_on() -> None:
+            try:
+                run()
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                self._error = error
+            finally:
+                self._ended.set()
+                started.set()
+
+        self._thread = threading.Thread(target=go_on, name=f"query {self.name}", daemon=True)
+        self._thread.start()
+        started.wait()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether it runs."""
+        return not self._ended.is_set()
+
+    def exception(self) -> BaseException | None:
+        """Return the error that has ended it, or ``None``."""
+        return self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
+        """Wait until it has ended, at most ``timeout`` seconds; return whether it has.
+
+        Raises:
+            Exception: the error that has ended it.
+        """
+        ended = self._ended.wait(timeout)
+        if self._error is not None:
+            raise self._error
+        return ended
+
+    def stop(self) -> None:
+        """Let it finish its micro-batch within ``limits.shutdownTimeout``, and wait for its end.
+
+        Raises:
+            Exception: the error that has ended it.
+        """
+        self._shutdown.request()
+        self.awaitTermination()
+
+
+def refuse_session(spark: object) -> None:
+    """Refuse a session that a query cannot run in.
+
+    Raises:
+        PipelineRefusedError: it is one of Spark Connect, or none at all, or starts tasks twice.
+    """
+    kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
+    if kind.startswith(_CONNECT):
+        raise PipelineRefusedError(
+            "this is a session of Spark Connect, whose client has no driver that could be a member of the consumer "
+            "group: run the query where the driver runs, with a classic session (SparkSession.builder.master(...)), or "
+            "submit it with spark-submit"
+        )
+    if not isinstance(spark, SparkSession):
+        raise PipelineRefusedError(f"spark is a {kind}: pass a SparkSession")
+    if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
+        raise PipelineRefusedError(
+            "spark.speculation is true: two tasks of one partition would fence each other; set it to false"
+        )
+
+
+def check_formats(settings: Settings, schema: StructType | None) -> None:
+    """Refuse sources whose values cannot become the columns of one DataFrame.
+
+    Raises:
+        PipelineRefusedError: their formats differ, or do not fit the schema.
+    """
+    formats = {source.value.format for source in settings.sources}
+    if len(formats) > 1:
+        raise PipelineRefusedError(
+            f"values are {' and '.join(sorted(formats))}: the sources of a query need one format"
+        )
+    (found,) = formats
+    if found == "json" and schema is None:
+        raise PipelineRefusedError('values are JSON: name their columns, such as schema="amount double, id string"')
+    if found != "json" and schema is not None:
+        fix = "set sources: value: {format: json}, or leave the schema out and parse the column value"
+        raise PipelineRefusedError(f"values are {found}, and schema= is for JSON: {fix}")
+    if found == "avro":
+        raise PipelineRefusedError("values are Avro, which is not decoded here: set format: raw and use from_avro")
+    if schema is not None and (wrong := [name for name in schema.names if name.startswith("_")]):
+        raise PipelineRefusedError(f"schema has {wrong[0]}: names that begin with _ are for {RECORD} and the like")
+
+
+def _target(to: KafkaTopic | DeltaTable | None) -> tuple[str | None, Column | None, Column | None, SinkSection | None]:
+    """Return topic, key and value of outputs, and the section of a table."""
+    match to:
+        case None:
+            return None, None, None, None
+        case KafkaTopic(topic, key, value):
+            return topic, key, value, None
+        case DeltaTable(path, through, partition_by, trigger):
+            sink = SinkSection(topic=through, path=path, partition_by=partition_by, trigger=trigger)
+            return through, None, None, sink
+
+
+def _columns(schema: str | StructType | None) -> StructType | None:
+    """Return the columns of values.
+
+    Raises:
+        PipelineRefusedError: the text is that of one type.
+    """
+    if not isinstance(schema, str):
+        return schema
+    found = StructType.fromDDL(schema)
+    if not isinstance(found, StructType):
+        raise PipelineRefusedError(f'schema is {schema}: name columns and types, such as schema="amount double"')
+    return found
+
+
+def _text(reason: str | Column) -> Column:
+    return reason if isinstance(reason, Column) else F.lit(reason)

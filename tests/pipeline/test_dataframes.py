@@ -1,0 +1,126 @@
+"""A transformation of DataFrames takes the place of a handler: a record has one outcome, whatever its rows become."""
+
+import json
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
+from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.spark import Redelivery
+from kafka_redelivery.transport.admin.errors import TopologyRefusedError
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import Group
+
+pytestmark = [pytest.mark.spark]
+
+SCHEMA = "n int, amount double, currency string"
+MINUTES = timedelta(minutes=4)
+
+
+def orders(numbers: range) -> list[Sent]:
+    """Orders. Of ten one is negative, one has no customer, and one is in a currency that has no rate yet."""
+    currency = {2: "XXX"}
+    return [
+        Sent(
+            json.dumps(
+                {"n": n, "amount": -1 if n % 10 == 1 else n / 2, "currency": currency.get(n % 10, "EUR")}
+            ).encode(),
+            key=b"%d" % (n % 7),
+            partition=n % 2,
+        )
+        for n in numbers
+    ]
+
+
+def prepare(group: Group) -> Redelivery:
+    """Create the topics of a group whose driver schedules, with two redeliveries."""
+    policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": 2}
+    group.prepare(
+        pipeline={"checkpoint": "checkpoint", "scheduler": "driver"}, policyEntry={"redeliveryPolicy": policy}
+    )
+    return Redelivery.load(group.file)
+
+
+def settled(r: Redelivery, spark: SparkSession, group: Group, **options: object) -> None:
+    """Run until no record waits."""
+    query = r.start(spark, **options, schema=SCHEMA, available_now=True, until_settled=MINUTES)  # type: ignore[arg-type]
+    assert query.awaitTermination(MINUTES.total_seconds())
+    group.cluster.wait_for_markers(*(topic for topic in group.cluster.topics() if group.name in topic))
+
+
+def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
+    """Rejected, tried again until a rate is there, filtered away, undecodable; and a join has two rows for a record."""
+    r = prepare(group)
+    rates = spark.createDataFrame([("EUR", 2.0), ("EUR", 3.0)], "currency string, rate double")
+
+    def clean(given: DataFrame) -> DataFrame:
+        found = given.where("n % 10 != 3").join(rates, "currency", "left")
+        late = F.col("rate").isNull() & (F.col("_record.attempt") < 2)
+        failed = F.when(F.col("amount") < 0, r.reject("a negative amount")).when(late, r.retry("no rate yet"))
+        return found.withColumn("_failure", failed).withColumn("attempt", F.col("_record.attempt"))
+
+    broken = Sent(b"{no json", key=b"k", partition=0)
+    group.cluster.produce(group.source, [*orders(range(40)), broken])
+    settled(r, spark, group, transformation=clean, to=r.kafka(group.output))
+
+    sent = [json.loads(record.value or b"") for record in group.cluster.read(group.output)]
+    good = [n for n in range(40) if n % 10 not in {1, 2, 3}]
+    assert Counter(row["n"] for row in sent if row["currency"] == "EUR") == Counter(2 * good)
+    assert {(row["n"], row["attempt"]) for row in sent if row["currency"] == "XXX"} == {
+        (n, 2) for n in range(2, 40, 10)
+    }
+    assert len(sent) == 2 * len(good) + 4
+    assert {record.key for record in group.cluster.read(group.output)} == {b"%d" % n for n in range(7)}
+
+    dead = group.cluster.read(group.dead_letters)
+    causes = [json.loads(dict(record.headers)["dlqDeliveryFailureCause"] or b"") for record in dead]
+    assert Counter((each["reason"], each["exception"]) for each in causes) == {
+        ("rejected", "Reject"): 4,
+        ("redeliveries_exceeded", "NoRow"): 4,
+        ("undecodable", "DecodeError"): 1,
+    }
+    assert broken.value in {record.value for record in dead}
+    counts = Counter(dict(record.headers)["JMSXDeliveryCount"] for record in dead)
+    assert counts == {b"1": 4, b"3": 4, b"0": 1}
+
+
+def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
+    """They keep their types, and a second run appends nothing twice."""
+    r = prepare(group)
+    table = Path(group.folder) / "silver"
+    target = r.delta(str(table), through=group.output)
+
+    def clean(given: DataFrame) -> DataFrame:
+        at = F.timestamp_micros(F.lit(1_700_000_000_123_456))
+        return given.select("_record", "n", "amount", at.alias("at"), F.array("currency").alias("currencies"))
+
+    group.cluster.produce(group.source, orders(range(10)))
+    settled(r, spark, group, transformation=clean, to=target)
+    group.cluster.produce(group.source, orders(range(10, 20)))
+    settled(r, spark, group, transformation=clean, to=target)
+
+    found = read_table(spark, str(table))
+    assert [each.simpleString() for each in found.schema] == [
+        "n:int",
+        "amount:double",
+        "at:timestamp",
+        "currencies:array<string>",
+    ]
+    assert Counter(row["n"] for row in found.collect()) == Counter(range(20))
+    assert found.select(F.unix_micros("at")).distinct().collect() == [(1_700_000_000_123_456,)]
+
+
+def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> None:
+    """Before anything is opened, with the fix."""
+    r = prepare(group)
+    with pytest.raises(TopologyRefusedError, match=r"no\.such: the output topic does not exist"):
+        r.start(spark, lambda given: given, to=r.kafka("no.such"), schema=SCHEMA)
+    with pytest.raises(PipelineRefusedError, match="no column _record as it was given"):
+        r.start(spark, lambda given: given.groupBy("currency").count(), schema=SCHEMA)
+    with pytest.raises(PipelineRefusedError, match=r"_failure is of type string: make it of reject"):
+        r.start(spark, lambda given: given.withColumn("_failure", F.lit("bad")), schema=SCHEMA)

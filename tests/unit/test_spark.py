@@ -1,0 +1,74 @@
+"""What the door to Spark refuses before anything is opened, and how a query ends."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql.types import IntegerType, StructType
+
+from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.spark import Query, Redelivery, check_formats, refuse_session
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    """Its client has no driver."""
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(PipelineRefusedError, match=r"Spark Connect.*classic session"):
+        refuse_session(session)
+    with pytest.raises(PipelineRefusedError, match="pass a SparkSession"):
+        refuse_session(None)
+
+
+@pytest.mark.parametrize(
+    ("formats", "schema", "text"),
+    [
+        (["json", "raw"], "a", "json and raw: the sources of a query need one format"),
+        (["json"], None, "name their columns"),
+        (["raw"], "a", "schema= is for JSON"),
+        (["json"], "_record", "names that begin with _"),
+    ],
+)
+def test_values_without_columns_are_refused(formats: list[str], schema: str | None, text: str) -> None:
+    """The message has the fix."""
+    sources = [{"topic": f"t{n}", "value": {"format": each}} for n, each in enumerate(formats)]
+    settings = Redelivery(group="g", kafka={"bootstrap.servers": "nowhere"}, sources=sources).settings
+    with pytest.raises(PipelineRefusedError, match=text):
+        check_formats(settings, None if schema is None else StructType().add(schema, IntegerType()))
+
+
+def _query(run: Any, started: threading.Event | None = None) -> Query:  # noqa: ANN401 - a function of the test
+    query = Query("q", Shutdown(timedelta(seconds=10)))
+    query.start(run, started or threading.Event())
+    return query
+
+
+def test_an_error_before_the_start_is_raised_by_start() -> None:
+    """Not only where the query is waited for."""
+
+    def run() -> None:
+        raise StreamHaltedError("no topic")
+
+    with pytest.raises(StreamHaltedError, match="no topic"):
+        _query(run)
+
+
+def test_an_error_of_a_running_query_is_raised_where_it_is_waited_for() -> None:
+    """And ``exception()`` returns it, as in Spark."""
+    go_on, started = threading.Event(), threading.Event()
+    started.set()
+
+    def run() -> None:
+        go_on.wait()
+        raise StreamHaltedError("later")
+
+    query = _query(run, started)
+    assert query.isActive
+    assert query.exception() is None
+    assert not query.awaitTermination(0.01)
+    go_on.set()
+    with pytest.raises(StreamHaltedError, match="later"):
+        query.stop()
+    assert not query.isActive
+    assert isinstance(query.exception(), StreamHaltedError)
