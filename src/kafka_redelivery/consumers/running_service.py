@@ -83,6 +83,8 @@ class DeadRecord(WrittenRecord):
 
     exception: str
     message: str
+    frames: tuple[str, ...] = ()
+    """The last frames of your code, ``module.function:line``, the innermost last."""
 
 
 def on_broker(settings: Settings, kafka: EmbeddedKafka) -> Settings:
@@ -255,7 +257,10 @@ class RunningService:
                         *self._fields(message, headers, origin),
                         texts.get(ORIG_MESSAGE_ID, ""),
                         int(count) if count.isdigit() else 0,
-                        *cause,
+                        cause.reason,
+                        cause.exception,
+                        cause.message,
+                        cause.frames or (),
                     )
                 )
         return found

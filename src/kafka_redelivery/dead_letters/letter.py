@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
+from kafka_redelivery.topology.policy.decision import place_of
+from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
     FAILURE_CAUSE,
@@ -105,13 +106,21 @@ class Letter(NamedTuple):
     """Of a record that was sent again before."""
 
     class_only: bool = False
-    """Whether its fingerprint is that of the exception's class alone, as with ``failureDetails: class-only``."""
+    """Whether its fingerprint is that of class and place alone, as with ``failureDetails: class-only``."""
 
     no_content: bool = False
     """Whether another system has written it without what it had read. Our own letters always have that."""
 
     system: str | None = None
     """The other system that has written it; empty if it is not recognised, and several names if several claim it."""
+
+    frames: tuple[str, ...] | None = None
+    """The last frames of the user's code, as in :class:`FailureCause`."""
+
+    @property
+    def place(self) -> str | None:
+        """The place in the code that failed, ``module.function``; ``None`` if its header names no frames."""
+        return None if self.frames is None else place_of(self.frames)
 
     @property
     def id(self) -> str:
@@ -128,7 +137,7 @@ class Letter(NamedTuple):
         """The fingerprint of the failure, as archive and report have it; empty if the headers have no cause."""
         if not (self.reason or self.exception or self.message):
             return ""
-        return fingerprint(self.exception, "" if self.class_only else normalise(self.message))
+        return kind_of(self.exception, "" if self.class_only else self.message, self.place)[1]
 
 
 def letter_document(letter: Letter | LetterRow, standing: Standing | LetterRow, key: str | None) -> dict[str, Any]:
@@ -150,6 +159,7 @@ def letter_document(letter: Letter | LetterRow, standing: Standing | LetterRow, 
         "reason": letter.reason or "",
         "exception": letter.exception or "",
         "message": letter.message or "",
+        "place": letter.place or None,
         "fingerprint": letter.fingerprint or "",
         "deliveries": letter.deliveries or "",
         "expiresMs": letter.expiration_ms or None,
@@ -172,6 +182,7 @@ def letter_of(
 ) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
     values = dict(headers)
+    cause = read_failure_cause(values.get(FAILURE_CAUSE))
     return Letter(
         topic,
         partition,
@@ -183,10 +194,13 @@ def letter_of(
         _text(values.get(ORIG_ADDRESS)),
         _text(values.get(ORIG_MESSAGE_ID)),
         _text(values.get(DELIVERY_COUNT)),
-        *read_failure_cause(values.get(FAILURE_CAUSE)),
+        cause.reason,
+        cause.exception,
+        cause.message,
         read_expiration(headers),
         parse_mark(_text(values.get(REDRIVE))),
         class_only,
+        frames=cause.frames,
     )
 
 

@@ -19,7 +19,7 @@ from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.serdes.plain import plain
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, read_failure_cause
 
 
 class Shown(NamedTuple):
@@ -39,6 +39,14 @@ class Shown(NamedTuple):
     def hides_key(self) -> bool:
         """Whether only the class of the exception is shown, and no key: ``failureDetails: class-only``."""
         return self.found.letter.class_only
+
+    @property
+    def frames(self) -> Sequence[str]:
+        """The last frames of the user's code, the innermost last; with ``class-only`` the place alone."""
+        letter = self.found.letter
+        if letter.class_only:
+            return (letter.place,) if letter.place else ()
+        return letter.frames or ()
 
 
 def shown_of(
@@ -94,6 +102,7 @@ def shown_document(shown: Shown) -> dict[str, Any]:
         document |= _side("key", shown.key)
     letter = shown.found.letter
     return document | {
+        "frames": list(shown.frames),
         **({} if letter.system is None else {"notes": list(_notes(letter))}),
         "headers": headers_document(shown),
         **_side("value", shown.value),
@@ -159,7 +168,11 @@ def _cause_without_text(value: bytes | None) -> dict[str, Any]:
         cause = json.loads(value or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return {name: cause.get(name) for name in ("reason", "exception")} if isinstance(cause, dict) else {}
+    if not isinstance(cause, dict):
+        return {}
+    place = read_failure_cause(value).place
+    shown = {name: cause.get(name) for name in ("reason", "exception")}
+    return shown if place is None else shown | {"frames": [place] if place else []}
 
 
 def _sending_again(standing: Standing, letter: Letter) -> tuple[str, str]:

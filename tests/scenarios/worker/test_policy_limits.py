@@ -24,6 +24,8 @@ def _policy(maximum: int) -> dict[str, object]:
 
 def _cause(letter: Seen) -> dict[str, str]:
     found: dict[str, str] = json.loads(letter.header("dlqDeliveryFailureCause") or "")
+    frames = found.pop("frames")
+    assert frames[-1].startswith("tests.scenarios.handlers.")
     return found
 
 

@@ -40,6 +40,9 @@ class Summarise(Selecting):
         typer.Option("--by", help="Group by this; repeatable. Default: origin, reason and fingerprint."),
     ] = None
     limit: Annotated[int, typer.Option("--limit", min=1, help="Print this many kinds at most.")] = 50
+    texts: Annotated[
+        int, typer.Option("--texts", min=0, max=1000, help="Count this many distinct texts of each kind.")
+    ] = 3
     every: Annotated[
         str | None,
         typer.Option("--every", metavar="DURATION", help="Look again after this time (at least 100ms), until Ctrl-C."),
@@ -60,7 +63,7 @@ class Summarise(Selecting):
         with self.refreshed_index(settings, read) as index:
 
             def ask() -> Summary:
-                return index.summary(columns, index.condition(wanted))
+                return index.summary(columns, index.condition(wanted), self.texts if By.FINGERPRINT in columns else 0)
 
             if every_s is None:
                 print_summary(stdout(), ask(), columns, self.limit, as_json=self.as_json)

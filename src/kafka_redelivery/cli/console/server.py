@@ -167,6 +167,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/outages", group.open_outage, "POST"),
         page("/outages/close", group.close_outage, "POST"),
         page("/failures", letters.show_failures),
+        page("/failures/texts", letters.show_texts),
         page("/failures/{what}", letters.show_picked),
         page("/letters", letters.show),
         page("/search", find.search),

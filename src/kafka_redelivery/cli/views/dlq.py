@@ -260,7 +260,8 @@ def _summary_document(summary: Summary, limit: int, problem: str = "") -> dict[s
                 "expiresMs": row.expires_ms,
                 "sent": row.sent,
                 "recovered": row.recovered,
-                "example": {"exception": row.exception, "message": row.message},
+                "example": {"exception": row.exception, "message": row.message, "place": row.place},
+                **({"texts": _texts(row), "distinctTexts": row.distinct} if row.texts else {}),
             }
             for row in summary.rows[:limit]
         ],
@@ -303,4 +304,17 @@ def sparkline(numbers: Sequence[int]) -> str:
 
 def _failure(row: SummaryRow) -> str:
     text = ": ".join(each for each in (row.exception, row.message) if each)
+    lines = [_folded(text), *([f"in {row.place}"] if row.place else [])]
+    if row.distinct > 1:
+        lines += [f"{letters} x {_folded(text)}" for text, letters in row.texts]
+        more = row.distinct - len(row.texts)
+        lines += [f"{more} more {'text' if more == 1 else 'texts'}"] if more else []
+    return "\n".join(lines)
+
+
+def _texts(row: SummaryRow) -> list[dict[str, Any]]:
+    return [{"text": text, "letters": letters} for text, letters in row.texts]
+
+
+def _folded(text: str) -> str:
     return text if len(text) <= _FAILURE else text[: _FAILURE - 1] + "…"

@@ -41,6 +41,8 @@ def print_shown(console: Console, shown: Shown, *, full: bool) -> None:
         if name not in _IN_PARTS and value not in (None, ""):
             text = printable_time(value) if name.endswith("Ms") else str(value)
             console.print(_within(f"{name.removesuffix('Ms'):<12} {text}", 13))
+    for number, frame in enumerate(document["frames"]):
+        console.print(Text(f"{'' if number else 'frames':<12} {printable_line(frame)}"), soft_wrap=True)
     for note in document.get("notes", ()):
         console.print(f"note         {note}", soft_wrap=True)
     console.print("headers")
@@ -59,7 +61,7 @@ def print_shown(console: Console, shown: Shown, *, full: bool) -> None:
         previous_ms = previous_ms if event.at_ms is None else event.at_ms
 
 
-_IN_PARTS: Final = {"notes", "headers", "history", "story", "command"} | {
+_IN_PARTS: Final = {"frames", "notes", "headers", "history", "story", "command"} | {
     f"{side}{what}" for side in ("key", "value") for what in ("", "Format", "Problem", "Bytes")
 }
 

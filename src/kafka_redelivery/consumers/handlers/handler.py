@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import logging
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Final, cast
 
@@ -23,6 +23,7 @@ from kafka_redelivery.consumers.handlers.dependencies import (
     Dependencies,
 )
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
+from kafka_redelivery.consumers.handlers.frames import causes_of, text_of, traced
 from kafka_redelivery.consumers.handlers.record import Record, Redeliver, Reject
 from kafka_redelivery.consumers.handlers.values import (
     DeclaredValues,
@@ -32,28 +33,8 @@ from kafka_redelivery.consumers.handlers.values import (
     value_parameter,
     with_values,
 )
+from kafka_redelivery.consumers.telemetry.failure_log import traceback_text
 from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
-
-
-def classes_and_frames(error: BaseException) -> str:
-    """Return class and frames of an exception, and of each that led to it, outermost first.
-
-    The texts of the exceptions and their notes may have personal data. The lines of source code are left out, too.
-    """
-    lines: list[str] = []
-    found: BaseException | None = error
-    seen: set[int] = set()
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        lines.append(f"{'caused by ' if lines else ''}{type(found).__qualname__}")
-        lines += [
-            f'  File "{frame.f_code.co_filename}", line {number}, in {frame.f_code.co_qualname}'
-            for frame, number in walk_tb(found.__traceback__)
-        ]
-        hidden = found.__suppress_context__ or found.__cause__ is not None
-        found = found.__cause__ if hidden else found.__context__
-    return "\n".join(lines)
-
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +44,7 @@ _ANY_VALUES: Final = DeclaredValues()
 CRITICAL: Final = (MemoryError, KeyboardInterrupt)
 """Exceptions that halt the worker, because their record is not the cause."""
 
-_RAISED = "the handler raised (logged once per exception class):"
+_RAISED = "the handler raised (logged once per exception class and line):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +76,11 @@ class Handler:
     details: FailureDetails = FailureDetails.FULL
     """Whether texts of exceptions are logged."""
 
-    logged: set[type[BaseException]] = field(default_factory=set, compare=False, repr=False)
-    """Exception classes whose traceback has been logged as a warning."""
+    package: str = ""
+    """The first part of the name of the module that has the handler."""
+
+    logged: set[tuple[type[BaseException], tuple[str, ...]]] = field(default_factory=set, compare=False, repr=False)
+    """Exception classes and lines whose traceback has been logged as a warning."""
 
     loop: HandlerLoop = field(default_factory=HandlerLoop, compare=False, repr=False)
     """Where asynchronous calls run."""
@@ -107,21 +91,25 @@ class Handler:
         ``MemoryError`` and ``KeyboardInterrupt`` are critical: the worker halts. All others fail their record, also
         ``SystemExit``, which libraries raise for bad input, and other exceptions that are no ``Exception``.
         """
-        name, message = type(error).__qualname__, _message(error)
+        name, message = type(error).__qualname__, text_of(error)
         if isinstance(error, InvalidValueError):
             text = error.without_value if self.details.class_only else message
             return Failure(FailureKind.INVALID_VALUE, name, text)
         if (away := self.dependencies.of(error, name, message)) is not None:
             return away
+        kind, after_ms = FailureKind.RAISED, None
         if isinstance(error, Redeliver):
-            after = None if error.after is None else round(error.after.total_seconds() * 1000)
-            return Failure(FailureKind.REDELIVER, name, message, after)
-        if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
-            return Failure(FailureKind.REJECTED, name, message)
-        self._log_traceback(error)
-        if isinstance(error, CRITICAL):
-            return Failure(FailureKind.CRITICAL, name, message)
-        return Failure(FailureKind.RAISED, name, message)
+            kind = FailureKind.REDELIVER
+            after_ms = None if error.after is None else round(error.after.total_seconds() * 1000)
+        elif isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
+            kind = FailureKind.REJECTED
+        elif isinstance(error, CRITICAL):
+            kind = FailureKind.CRITICAL
+        users, frames, _ = traced(error, self.package)
+        failure = Failure(kind, name, message, after_ms, "", False, users, frames, causes_of(error))  # noqa: FBT003
+        if kind is FailureKind.RAISED or kind is FailureKind.CRITICAL:
+            self._log_traceback(error, failure)
+        return failure
 
     def convert(self, record: Record) -> Failure | None:
         """Convert the value of a record of a batch, and return the failure of one that does not fit."""
@@ -133,14 +121,19 @@ class Handler:
             return self.failure(error)
         return None
 
-    def _log_traceback(self, error: BaseException) -> None:
-        """Log the traceback, as a warning only once per class, so that a storm of failures stays readable."""
-        level = logging.DEBUG if type(error) in self.logged else logging.WARNING
-        self.logged.add(type(error))
+    def _log_traceback(self, error: BaseException, failure: Failure) -> None:
+        """Log the traceback, as a warning only once per class and line, so that a storm of failures stays readable."""
+        cause = type(error), failure.frames[-1:]
+        if cause in self.logged:
+            level = logging.DEBUG
+        else:
+            level = logging.WARNING
+            self.logged.add(cause)
         if not _log.isEnabledFor(level):
             return
         if self.details.class_only:
-            _log.log(level, "%s %s", _RAISED, classes_and_frames(error))
+            frames = traceback_text(self.details.of(failure).chain)
+            _log.log(level, "%s %s%s", _RAISED, type(error).__qualname__, frames)
         else:
             _log.log(level, _RAISED, exc_info=error)
 
@@ -217,7 +210,7 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        problem = f"cannot be started: {type(error).__name__}: {_message(error)}"
+        problem = f"cannot be started: {type(error).__name__}: {text_of(error)}"
         raise HandlerLoadError(target, problem, "correct the class, or provide what it needs") from error
     return made
 
@@ -276,12 +269,30 @@ def as_handler(
         raise HandlerLoadError(target, problem, "emit with context.send instead of yield")
     arrow = takes == "arrow"
     parameter = ValueParameter(None, alone=False) if arrow else value_parameter(function, value, target=target)
+    package = _package(function)
     if takes_batch(function, parameter, takes, target=target):
         asynchronous = is_asynchronous(function)
-        return Handler(function, False, asynchronous, parameter.type, not_retryable, batch=True)  # noqa: FBT003
+        return Handler(
+            function,
+            takes_context=False,
+            asynchronous=asynchronous,
+            value=parameter.type,
+            not_retryable=not_retryable,
+            batch=True,
+            package=package,
+        )
     takes_context = _takes_context(function, target)
     call = with_values(cast("Callable[..., Any]", function), parameter, takes_context=takes_context)
-    return Handler(call, takes_context, is_asynchronous(function), parameter.type, not_retryable)
+    return Handler(call, takes_context, is_asynchronous(function), parameter.type, not_retryable, package=package)
+
+
+def _package(function: object) -> str:
+    """Return the first part of the name of the module that has the handler, as far as decorators say it."""
+    found = inspect.unwrap(function) if callable(function) else function
+    while isinstance(found, functools.partial):
+        found = found.func
+    named = found if inspect.isroutine(found) else type(found)
+    return str(getattr(named, "__module__", None) or "").partition(".")[0]
 
 
 def is_asynchronous(function: object) -> bool:
@@ -442,11 +453,3 @@ def _found(target: str, name: str, setting: str, given: Mapping[str, object]) ->
         return find_handler(target, given)
     except HandlerLoadError as error:
         raise HandlerLoadError(name, error.problem, error.fix, setting) from error
-
-
-def _message(error: BaseException) -> str:
-    """Return the text of an exception, even if its ``__str__`` raises."""
-    try:
-        return str(error)
-    except BaseException:  # noqa: BLE001 - a broken exception class must not kill the worker
-        return "<no message: its __str__ failed>"

@@ -275,8 +275,8 @@ class _Finder:
     def _cause(self, message: Message) -> str:
         """Return why a record failed the last time; with ``failureDetails: class-only`` the class alone."""
         cause = last_failure(message)
-        shown = cause[:-1] if self._settings.failure_details.class_only else cause
-        return ": ".join(filter(None, shown))
+        hidden = self._settings.failure_details.class_only
+        return ": ".join(filter(None, (cause.reason, cause.exception, "" if hidden else cause.message)))
 
     def _in_source(self, partition: Partition, offset: int) -> Iterator[Found]:
         """Yield the source record if it is not finished."""

@@ -5,9 +5,10 @@ Each dead letter has a line. Only the rate is limited, so that a burst does not 
 
 from __future__ import annotations
 
+import linecache
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from kafka_redelivery.consumers.clock import monotonic_s
@@ -18,6 +19,7 @@ from kafka_redelivery.topology.policy.decision import (
     Failure,
     FailureDetails,
     Halt,
+    Raised,
     Retry,
 )
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -27,10 +29,10 @@ _log = logging.getLogger(__name__)
 
 WINDOW_S = 10.0
 MAX_LINES = 100
-"""Lines per window about dead letters of one exception class; the same number about discarded records."""
+"""Lines per window about dead letters of one exception class and place; as many about discarded records."""
 
 MAX_RETRY_LINES = 5
-"""Lines per window about retries of one exception class. A record that fails for good has its own line in the end."""
+"""Lines per window about retries of one exception class and place. A record that fails for good has its own line."""
 
 _PLURAL: Mapping[type[Decision], str] = {
     Retry: "retries",
@@ -56,10 +58,10 @@ class FailureLog:
         """
         self._details = details
         self._window_start_s = 0.0
-        self._logged: Counter[tuple[type[Decision], str]] = Counter()
-        """Lines of the current window, by decision class and exception class."""
+        self._logged: Counter[tuple[type[Decision], str, str]] = Counter()
+        """Lines of the current window, by decision class, exception class and place in the code."""
 
-        self._left_out: Counter[tuple[type[Decision], str]] = Counter()
+        self._left_out: Counter[tuple[type[Decision], str, str]] = Counter()
         """Failures without a line, since they were last reported."""
 
     def log(self, lineage: Lineage, failure: Failure, decision: Decision, key: bytes | None, place: str = "") -> None:
@@ -72,13 +74,14 @@ class FailureLog:
             key: the record's key.
             place: where the record waits, if not where it comes from.
         """
-        if not self._admit(type(decision), failure.exception):
+        if not self._admit(type(decision), failure):
             return
         about = [] if self._details.class_only else [_key(key)]
         if place:
             about.append(f"waits at {place}")
         record = f"{lineage.message_id} ({', '.join(about)})" if about else lineage.message_id
-        cause = self._details.of(failure).cause
+        failure = self._details.of(failure)
+        cause = failure.cause
         cause = printable_line(cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}...")
         deliveries = lineage.deliveries
         fields: dict[str, object] = {
@@ -97,7 +100,9 @@ class FailureLog:
             case DeadLetter(reason=reason) | Discard(reason=reason):
                 fields["reason"] = str(reason)
                 verb = "dead-lettered" if isinstance(decision, DeadLetter) else "discarded"
-                _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(deliveries), cause, extra=fields)
+                line = "%s %s (%s) %s: %s%s"
+                frames = traceback_text(failure.chain)
+                _log.warning(line, record, verb, reason, _after(deliveries), cause, frames, extra=fields)
             case _:
                 pass
 
@@ -122,18 +127,19 @@ class FailureLog:
         over = monotonic_s() - self._window_start_s >= WINDOW_S
         if not (over or ending):
             return
-        for (decision, exception), number in self._left_out.items():
+        for (decision, exception, at), number in self._left_out.items():
             level = logging.INFO if decision is Retry else logging.WARNING
-            _log.log(level, "%d more %s after %s without a line of their own", number, _PLURAL[decision], exception)
+            cause = f"{exception} in {at}" if at else exception
+            _log.log(level, "%d more %s after %s without a line of their own", number, _PLURAL[decision], cause)
         self._left_out.clear()
         if over:
             self._logged.clear()
             self._window_start_s = monotonic_s()
 
-    def _admit(self, decision: type[Decision], exception: str) -> bool:
+    def _admit(self, decision: type[Decision], failure: Failure) -> bool:
         if monotonic_s() - self._window_start_s >= WINDOW_S:
             self.report_left_out()
-        kind = decision, exception
+        kind = decision, failure.exception, failure.place
         if self._logged[kind] >= (MAX_RETRY_LINES if decision is Retry else MAX_LINES):
             self._left_out[kind] += 1
             return False
@@ -155,6 +161,25 @@ class DiscardReport:
             after = self._totals[interval] = before + number
             for total in range((before // interval + 1) * interval, after + 1, interval):
                 _log.info("the discarding plugin has dropped %d dead letters since this process started", total)
+
+
+def traceback_text(chain: Sequence[Raised]) -> str:
+    """Return the frames of an exception, then those that led to it, each in lines of its own.
+
+    The lines of source code are read now, on this machine; not if the exceptions have no texts, either.
+    """
+    lines = (line for number, each in enumerate(chain) for line in _lines(each, is_first=not number))
+    return "".join(f"\n{printable_line(line)}" for line in lines)
+
+
+def _lines(raised: Raised, *, is_first: bool) -> Iterator[str]:
+    if not is_first:
+        yield f"caused by {raised.exception}: {raised.message}" if raised.message else f"caused by {raised.exception}"
+    for file, line, function in raised.frames:
+        yield f'  File "{file}", line {line}, in {function}' if line else f"  {file} {function}"
+        source = linecache.getline(file, line).strip() if raised.message and line else ""
+        if source:
+            yield f"    {source}"
 
 
 def _after(deliveries: int) -> str:

@@ -64,6 +64,7 @@ class LetterRow(NamedTuple):
     reason: str | None
     exception: str | None
     message: str | None
+    place: str | None
     fingerprint: str | None
     deliveries: str | None
     expiration_ms: int
@@ -79,7 +80,7 @@ class LetterRow(NamedTuple):
 
 
 _ROW: Final = """
-    id, source_id, "group", origin, died_ms, key, raw_key, reason, exception, message, fingerprint, deliveries,
+    id, source_id, "group", origin, died_ms, key, raw_key, reason, exception, message, place, fingerprint, deliveries,
     expiration_ms, redrives, state, job, sends, system
 """
 
@@ -278,17 +279,18 @@ class Index:
         sql += "" if limit is None else f" LIMIT {limit:d} OFFSET {skipped:d}"
         return [_letter(row) for row in self.rows(sql, parameters, within_s)]
 
-    def summary(self, by: Sequence[By] = DEFAULT_BY, meant: Condition = EVERY) -> Summary:
+    def summary(self, by: Sequence[By] = DEFAULT_BY, meant: Condition = EVERY, texts: int = 0) -> Summary:
         """Return the kinds of the group's letters that have not expired.
 
         Args:
             by: what to group by.
             meant: which letters.
+            texts: how many distinct texts to count of each kind.
 
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self, meant, by, self._clock())
+        return summarise(self, meant, by, self._clock(), texts)
 
     def can_select(self, selection: Selection) -> bool:
         """Whether it can say which letters a selection means."""

@@ -1,8 +1,8 @@
 """From the records of a dead-letter topic to the columns of the index, a batch at a time.
 
 This runs for every letter of a first build. So it works on whole lists, and remembers what many letters have in common:
-the texts of their origins, and the fingerprint of a failure's class and message without its digits. What it finds
-equals :func:`letter_of`, which a test compares.
+the texts of their origins, and the fingerprint of a failure's class, place and message without its digits. What it
+finds equals :func:`letter_of`, which a test compares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from arro3.core import Array, DataType, Table, list_array
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
 from kafka_redelivery.dead_letters.foreign.systems import ANY
 from kafka_redelivery.dead_letters.index.files import Basis
-from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
+from kafka_redelivery.topology.policy.decision import place_of
+from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
     EXPIRATION,
@@ -48,6 +49,7 @@ SCHEMA: Final = {
     "reason": "VARCHAR",
     "exception": "VARCHAR",
     "message": "VARCHAR",
+    "place": "VARCHAR",
     "fingerprint": "VARCHAR",
     "expiration_ms": "BIGINT",
     "redrives": "INTEGER",
@@ -81,19 +83,25 @@ _LATEST_MS: Final = 2**63 - 1
 _SOURCE: Final = re.compile(rb"([A-Za-z0-9._-]{1,249})-[0-9]{1,10}@[0-9]{1,19}")
 _ATTEMPTS: Final = re.compile(rb"\d{1,9}")
 _CAUSE: Final = re.compile(
-    rb'\{"reason":"([^"\\\x00-\x1f]*)","exception":"([^"\\\x00-\x1f]*)","message":"([^"\\\x00-\x1f]*)"\}'
+    rb'\{"reason":"([^"\\\x00-\x1f]*)","exception":"([^"\\\x00-\x1f]*)","message":"([^"\\\x00-\x1f]*)"'
+    rb'(?:,"frames":(\[[^\\\x00-\x1f]*\]))?\}'
 )
 """As we write it, if nothing has to be escaped. Any other form is read as JSON, which takes three times as long."""
 
 _ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
 """Messages that differ in digits alone have the same normal form: its rules know digits, but no particular one."""
 
+_CODE_WORDS: Final = (b"http", b"status", b"response", b" error", b", message=")
+"""Unless they have one of these words, with which a code stays."""
+
+_CODES: Final = re.compile(rb"https?/[0-9.]+|(?<!\d)\d{3}(?!\d)", re.IGNORECASE)
+"""What may be one then."""
 
 Columns: TypeAlias = "dict[str, Sequence[object] | _Lists]"
 """The columns of some letters."""
 
-Cause: TypeAlias = tuple[str | None, str | None, str | None, str | None]
-"""Reason, exception, message and fingerprint; ``None`` where its headers do not say it."""
+Cause: TypeAlias = tuple[str | None, str | None, str | None, str | None, str | None]
+"""Reason, exception, message, place and fingerprint; ``None`` where its headers do not say it."""
 
 
 class RowMaker:
@@ -138,7 +146,7 @@ class RowMaker:
         source_topics = [None if each is None else _SOURCE.fullmatch(each) for each in sources]
         deliveries = [each.pop(DELIVERY_COUNT, None) for each in rest]
         cause = dict.get if self._basis.question else dict.pop
-        reasons, exceptions, failures, prints = zip(
+        reasons, exceptions, failures, places, prints = zip(
             *[causes[cause(each, FAILURE_CAUSE, None)] for each in rest], strict=True
         )
         return {
@@ -151,6 +159,7 @@ class RowMaker:
             "reason": reasons,
             "exception": exceptions,
             "message": failures,
+            "place": places,
             "fingerprint": prints,
             "expiration_ms": [
                 _expiration(headers) if EXPIRATION in each else 0 for headers, each in zip(given, rest, strict=True)
@@ -180,6 +189,7 @@ class RowMaker:
             "reason": [_encodable(each.reason) for each in letters],
             "exception": [_encodable(each.exception) for each in letters],
             "message": [_encodable(each.message) for each in letters],
+            "place": [None] * len(letters),
             "fingerprint": [each.fingerprint or None for each in letters],
             "expiration_ms": [each.expiration_ms for each in letters],
             "redrives": [each.mark.number if each.mark else 0 for each in letters],
@@ -239,7 +249,9 @@ class _Causes(dict[bytes | None, Cause]):
     def __init__(self, *, class_only: bool) -> None:
         super().__init__()
         self._class_only = class_only
-        self._fingerprints: dict[tuple[bytes, bytes], str] = {}
+        self._fingerprints: dict[tuple[object, ...], str] = {}
+        self._coded: set[bytes] = set()
+        self._places: dict[bytes, str | None] = {}
 
     def __missing__(self, value: bytes | None) -> Cause:
         if len(self) > _REMEMBERED:
@@ -252,27 +264,49 @@ class _Causes(dict[bytes | None, Cause]):
         parts = _CAUSE.fullmatch(value) if value is not None and value.isascii() else None
         if value is None or parts is None:
             return None
-        reason, exception, message = parts.groups()
-        alike = exception, value.translate(_ALIKE)
-        found = self._fingerprints.get(alike)
+        reason, exception, message, frames = parts.groups()
+        place = None if frames is None else self._place(frames)
+        if frames is not None and place is None:
+            return None
+        alike = message.translate(_ALIKE)
+        codes = _CODES.findall(message) if alike in self._coded else ()
+        found = self._fingerprints.get((reason, exception, place, alike, *codes))
         if found is None:
             if len(self._fingerprints) > _REMEMBERED:
                 self._fingerprints.clear()
-            found = self._fingerprint(reason.decode(), exception.decode(), message.decode())
-            self._fingerprints[alike] = found
+                self._coded.clear()
+            found = self._fingerprint(reason.decode(), exception.decode(), message.decode(), place)
+            lower = alike.lower()
+            if not codes and any(word in lower for word in _CODE_WORDS):
+                self._coded.add(alike)
+                codes = _CODES.findall(message)
+            self._fingerprints[reason, exception, place, alike, *codes] = found
         kept = None if self._class_only else message.decode()
-        return reason.decode(), exception.decode(), kept, found or None
+        return reason.decode(), exception.decode(), kept, place or None, found or None
+
+    def _place(self, frames: bytes) -> str | None:
+        """Return the place of a JSON list of frames; ``None`` if it is none."""
+        if frames not in self._places:
+            if len(self._places) > _REMEMBERED:
+                self._places.clear()
+            try:
+                found = json.loads(frames)
+            except (ValueError, RecursionError):
+                found = [None]
+            is_plain = isinstance(found, list) and all(isinstance(each, str) for each in found)
+            self._places[frames] = place_of(found) if is_plain else None
+        return self._places[frames]
 
     def _other(self, value: bytes | None) -> Cause:
-        reason, exception, message = _read_cause("" if value is None else _replaced(value))
-        found = self._fingerprint(reason or "", exception or "", message or "")
+        reason, exception, message, place = _read_cause("" if value is None else _replaced(value))
+        found = self._fingerprint(reason or "", exception or "", message or "", place)
         kept = None if self._class_only else _encodable(message)
-        return _encodable(reason), _encodable(exception), kept, found or None
+        return _encodable(reason), _encodable(exception), kept, _encodable(place) or None, found or None
 
-    def _fingerprint(self, reason: str, exception: str, message: str) -> str:
+    def _fingerprint(self, reason: str, exception: str, message: str, place: str | None) -> str:
         if not (reason or exception or message):
             return ""
-        return fingerprint(exception, "" if self._class_only else normalise(message))
+        return kind_of(exception, "" if self._class_only else message, place)[1]
 
 
 def _payload_columns(
@@ -322,7 +356,7 @@ def _array(values: Sequence[object] | _Lists, kind: str) -> Array:
     return Array(values, _TYPES[kind])
 
 
-def _read_cause(text: str) -> tuple[str | None, str | None, str | None]:
+def _read_cause(text: str) -> tuple[str | None, str | None, str | None, str | None]:
     """Read a cause as :func:`read_failure_cause`; ``None`` for what it does not say."""
     try:
         found = json.loads(text or "{}")
@@ -332,7 +366,8 @@ def _read_cause(text: str) -> tuple[str | None, str | None, str | None]:
     reason, exception, message = (
         None if cause.get(name) is None else str(cause[name] or "") for name in ("reason", "exception", "message")
     )
-    return reason, exception, message
+    frames = cause.get("frames")
+    return reason, exception, message, place_of([str(each) for each in frames]) if isinstance(frames, list) else None
 
 
 def _decoded(values: Iterable[bytes | None], otherwise: Callable[[bytes], str | None]) -> list[str | None]:

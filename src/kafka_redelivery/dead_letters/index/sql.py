@@ -77,7 +77,7 @@ def stored_view(letters: str, slots: Sequence[Slot], *, ours: bool = True, chose
                {topics}::VARCHAR AS topic, {partitions}::INTEGER AS partition, "offset",
                epoch_ms(greatest(0, least(died_ms, {LATEST_MS}))) AS died,
                "group", origin, source_id, attempts, nullif(reason, '') AS reason, nullif(exception, '') AS exception,
-               nullif(message, '') AS message, fingerprint,
+               nullif(message, '') AS message, place, fingerprint,
                CASE WHEN expiration_ms > 0 THEN epoch_ms(least(expiration_ms, {LATEST_MS})) END AS expires,
                key,
                {_OUR_HEADERS if ours else "map(header_names, header_values)"} AS headers,

@@ -42,6 +42,12 @@ class SummaryRow(NamedTuple):
     """Of the newest whose failure is known."""
 
     message: str | None
+    place: str | None
+    texts: tuple[tuple[str, int], ...] = ()
+    """The most frequent texts, and how many letters have each, if they were asked for."""
+
+    distinct: int = 0
+    """How many distinct texts there are."""
 
 
 class Summary(NamedTuple):
@@ -62,7 +68,7 @@ class Summary(NamedTuple):
     to_ms: int
 
 
-def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
+def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, texts: int = 0) -> Summary:
     """Group letters.
 
     Args:
@@ -70,6 +76,7 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int) -> 
         meant: those of the group's letters that are meant.
         by: what to group by.
         now_ms: the present (epoch ms).
+        texts: how many distinct texts to count of each kind; 0 = none, because it reads every message.
     """
     others, unreadable = index.not_ours
     ours = index.ours & meant
@@ -103,15 +110,19 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int) -> 
     for row in fine:
         kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
     failures = _failures(index, names, condition, kinds)
-    found = [_row(dict(zip(by, kind, strict=True)), parts, failures.get(kind)) for kind, parts in kinds.items()]
+    counted = _texts(index, names, condition, texts) if texts else {}
+    found = [
+        _row(dict(zip(by, kind, strict=True)), parts, failures.get(kind), counted.get(kind, []))
+        for kind, parts in kinds.items()
+    ]
     found.sort(key=lambda each: (-each.letters, [str(value) for value in each.kind.values()]))
     return Summary(found, total, expired, others, unreadable, first_ms, to_ms)
 
 
 def _failures(
     index: Index, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
-) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
-    """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
+) -> dict[tuple[Any, ...], tuple[str | None, str | None, str | None]]:
+    """Return exception, message and place of a letter of each kind: of the newest, so that few messages are read."""
     known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())
     times = sorted({max(each) for each in known if each})
     if not times:
@@ -119,24 +130,50 @@ def _failures(
     listed = ", ".join(map(str, times)) if len(times) <= _LISTED else "SELECT unnest(?::BIGINT[])"
     rows = index.rows(
         f"""
-        SELECT {names}, any_value(exception), any_value(message) FROM {table_for(names, condition.sql)}
+        SELECT {names}, any_value(exception), any_value(message), any_value(place)
+        FROM {table_for(names, condition.sql)}
         WHERE ({condition.sql}) AND died_ms IN ({listed})
         GROUP BY {names}
         """,  # noqa: S608 - conditions are compiled, and times are numbers
         (*condition.parameters, *([times] if len(times) > _LISTED else [])),
     )
-    return {row[:-2]: (row[-2], row[-1]) for row in rows}
+    return {row[:-3]: (row[-3], row[-2], row[-1]) for row in rows}
+
+
+def _texts(
+    index: Index, names: str, condition: Condition, limit: int
+) -> dict[tuple[Any, ...], list[tuple[str, int, int]]]:
+    """Return the most frequent texts of each kind, with their letters, and with how many texts there are."""
+    rows = index.rows(
+        f"""
+        WITH counted AS (
+            SELECT {names}, message, count(*) AS letters FROM {table_for(names, condition.sql)}
+            WHERE ({condition.sql}) AND message IS NOT NULL GROUP BY ALL
+        )
+        SELECT {names}, message, letters, count(*) OVER (PARTITION BY {names}) FROM counted
+        QUALIFY row_number() OVER (PARTITION BY {names} ORDER BY letters DESC, message) <= {limit:d}
+        ORDER BY letters DESC, message
+        """,  # noqa: S608 - conditions are compiled
+        condition.parameters,
+    )
+    found: dict[tuple[Any, ...], list[tuple[str, int, int]]] = {}
+    for row in rows:
+        found.setdefault(row[:-3], []).append(row[-3:])
+    return found
 
 
 def _row(
-    kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]], failure: tuple[str | None, str | None] | None
+    kind: dict[By, str | int | None],
+    parts: Sequence[tuple[Any, ...]],
+    failure: tuple[str | None, str | None, str | None] | None,
+    texts: Sequence[tuple[str, int, int]],
 ) -> SummaryRow:
     states: dict[str, int] = {}
     trend = [0] * BUCKETS
     for state, part, letters, *_ in parts:
         states[state] = states.get(state, 0) + letters
         trend[part] += letters
-    exception, message = failure or (None, None)
+    exception, message, place = failure or (None, None, None)
     expirations = [each[5] for each in parts if each[5] is not None]
     return SummaryRow(
         kind=kind,
@@ -150,4 +187,7 @@ def _row(
         recovered=sum(each[7] for each in parts),
         exception=exception or None,
         message=message or None,
+        place=place,
+        texts=tuple((text, letters) for text, letters, _ in texts),
+        distinct=texts[0][2] if texts else 0,
     )

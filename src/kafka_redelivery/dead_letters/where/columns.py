@@ -52,6 +52,7 @@ COLUMNS: Final = (
     Column("reason", ColumnKind.TEXT, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
     Column("exception", ColumnKind.TEXT, "the class of the exception; NULL if no header says it"),
     Column("message", ColumnKind.TEXT, "the text of the exception; NULL if no header says it"),
+    Column("place", ColumnKind.TEXT, "`module.function` of your code in which it failed; NULL if no header says it"),
     Column("fingerprint", ColumnKind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
     Column("expires", ColumnKind.TIMESTAMP, "when the dead letter expires; NULL if never"),
     Column(

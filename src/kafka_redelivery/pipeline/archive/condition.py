@@ -192,6 +192,7 @@ def _columns(where: Where) -> Mapping[str, Column]:
         "reason": _said("reason"),
         "exception": _said("exception"),
         "message": _said("message"),
+        "place": _said("place"),
         "fingerprint": _said("fingerprint"),
         "expires": F.col("expiration"),
         "key": _text(F.col("key")),

@@ -37,7 +37,7 @@ from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.policy.decision import FailureDetails
-from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
+from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -89,6 +89,7 @@ _COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("exception", StringType()),
     ("message", StringType()),
     ("normal_message", StringType()),
+    ("place", StringType()),
     ("fingerprint", StringType()),
     # What divides and orders the table.
     ("day", DateType()),
@@ -98,7 +99,7 @@ _COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
 ARCHIVE_SCHEMA: Final = StructType([StructField(name, kind) for name, kind in _COLUMNS])
 """The schema of version :data:`SCHEMA_VERSION`."""
 
-_CAUSE: Final = "reason string, exception string, message string"
+_CAUSE: Final = "reason string, exception string, message string, frames array<string>"
 _MESSAGE_ID: Final = r"^(.+)-(\d{1,9})@(\d{1,18})$"
 _TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
 
@@ -173,7 +174,7 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
         )
     decode = _decoded(codecs)
     letters = letters.withColumn(
-        "decoded", decode("origin_address", "key", "value", "cause.exception", "cause.message")
+        "decoded", decode("origin_address", "key", "value", "cause.exception", "cause.message", _place())
     )
     made: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),
@@ -183,6 +184,7 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
         "origin_offset": _of_message_id(3).try_cast("bigint"),
         "day": utc_day("timestamp"),
         "origin": F.when(F.col("origin_address").rlike(_TOPIC), F.col("origin_address")).otherwise(UNKNOWN_ORIGIN),
+        "place": F.nullif(_place(), F.lit("")),
         **{name: F.col(f"cause.{name}") for name in ("reason", "exception", "message")},
         **{name: F.col(f"decoded.{name}") for name in _FIELDS},
     }
@@ -199,18 +201,24 @@ def _mark(marks: Mapping[str, str]) -> Column:
     return found
 
 
+def _place() -> Column:
+    """The place in the code; empty if there is none, and null if the cause is of an earlier version."""
+    frames = F.col("cause.frames")
+    innermost = F.substring_index(F.try_element_at(frames, F.lit(-1)), ":", 1)
+    return F.when(frames.isNotNull(), F.coalesce(innermost, F.lit("")))
+
+
 def _of_message_id(group: int) -> Column:
     return F.regexp_extract("origin_message_id", _MESSAGE_ID, group)
 
 
 def _decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
-    """Return a Spark function: (origin address, key, value, exception, message) -> a struct of :data:`_FIELDS`.
+    """Return a Spark function: (origin address, key, value, exception, message, place) -> a struct of :data:`_FIELDS`.
 
     A field is null if the origin has no codec, or its codec is ``raw``.
     """
 
-    def decode(origin: pa.Array, key: pa.Array, value: pa.Array, exception: pa.Array, message: pa.Array) -> pa.Array:
-        columns = (origin, key, value, exception, message)
+    def decode(*columns: pa.Array) -> pa.Array:
         rows = [_row(source_codecs, *row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
         fields = zip(*rows, strict=True) if rows else [()] * len(_FIELDS)
         return pa.StructArray.from_arrays([pa.array(field, pa.string()) for field in fields], list(_FIELDS))
@@ -226,9 +234,10 @@ def _row(
     value: bytes | None,
     exception: str | None,
     message: str | None,
+    place: str | None,
 ) -> tuple[str | None, ...]:
     normal, digest = (
-        (None, None) if exception is None and message is None else _fingerprint(exception or "", message or "")
+        (None, None) if exception is None and message is None else _kind_of(exception or "", message or "", place)
     )
     section = source_codecs.sections.get(origin or "")
     if section is None:
@@ -240,10 +249,7 @@ def _row(
     return key_json, value_json, "; ".join(errors) or None, normal, digest
 
 
-@lru_cache(maxsize=4096)
-def _fingerprint(exception: str, message: str) -> tuple[str, str]:
-    normal = normalise(message)
-    return normal, fingerprint(exception, normal)
+_kind_of = lru_cache(maxsize=4096)(kind_of)
 
 
 @lru_cache

@@ -193,6 +193,7 @@ def _for_report(letters: DataFrame, details: FailureDetails) -> DataFrame:
         F.when(F.col("reason").isin(*map(str, Reason)), F.col("reason")).otherwise(UNKNOWN_REASON).alias("reason"),
         F.coalesce("fingerprint", F.lit("")).alias("fingerprint"),
         _plain(F.coalesce("exception", F.lit(""))).alias("exception"),
+        _plain(F.coalesce("place", F.lit(""))).alias("place"),
         _plain(F.coalesce("normal_message", F.lit(""))).alias("normal_message"),
         _plain(F.coalesce("message", F.lit(""))).alias("message"),
         _key_text().alias("key"),
@@ -234,7 +235,7 @@ def trend(letters: DataFrame, unit: str) -> DataFrame:
 def fingerprints(letters: DataFrame) -> DataFrame:
     """Count dead letters by fingerprint, the most frequent first. The samples include the newest and the oldest one."""
     sample = F.struct(F.col("at"), F.col("message_id"), F.col("key"), F.col("message"))
-    grouped = letters.groupBy("fingerprint", "reason", "exception", "normal_message").agg(
+    grouped = letters.groupBy("fingerprint", "reason", "exception", "place", "normal_message").agg(
         F.count("*").alias("letters"),
         F.countDistinct("origin").alias("origins"),
         F.slice(F.array_sort(F.collect_set("origin")), 1, _ORIGINS).alias("some_origins"),

@@ -5,10 +5,10 @@ Workers, schedulers and the test kit all call :func:`decide`. It is a pure funct
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.policy.entry import PolicyEntry
@@ -128,12 +128,22 @@ class Reason(StrEnum):
     """Discarded because it has been dead-lettered before (``enableAudit``)."""
 
 
+class Raised(NamedTuple):
+    """An exception in a chain: the name of its class, its text, and file, line and function of each frame."""
+
+    exception: str
+    message: str
+    frames: tuple[tuple[str, int, str], ...]
+
+
 class Failure(NamedTuple):
     """A failed delivery.
 
     ``exception`` is the name of the exception's class and ``message`` its text. ``after_ms`` is the delay in ms that
     the handler asked for; ``None`` = the policy's delay. ``dependency`` is what is away, and ``key_only`` whether only
-    records of the same key need it.
+    records of the same key need it. ``frames`` are the last ones of the user's own code, ``module.function:line``, the
+    innermost last. ``trace`` is file, line and function of all frames, and ``causes`` are the exceptions that
+    led to it.
     """
 
     kind: FailureKind
@@ -142,11 +152,44 @@ class Failure(NamedTuple):
     after_ms: int | None = None
     dependency: str = ""
     key_only: bool = False
+    frames: tuple[str, ...] = ()
+    trace: tuple[tuple[str, int, str], ...] = ()
+    causes: tuple[Raised, ...] = ()
+
+    @property
+    def chain(self) -> tuple[Raised, ...]:
+        """The exception and those that led to it, the outermost first; empty without a traceback."""
+        return (Raised(self.exception, self.message, self.trace), *self.causes) if self.trace or self.causes else ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both mean the same. Where they were raised does not count."""
+        return isinstance(other, Failure) and self[:_MEANING] == other[:_MEANING]
+
+    def __ne__(self, other: object) -> bool:
+        """See ``==``."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """See ``==``."""
+        return hash(self[:_MEANING])
+
+    @property
+    def place(self) -> str:
+        """The place in the code: ``module.function`` of the innermost frame; empty if there is none."""
+        return place_of(self.frames)
 
     @property
     def cause(self) -> str:
         """Exception and message, for logs and errors."""
         return f"{self.exception}: {self.message}" if self.message else self.exception
+
+
+_MEANING: Final = Failure._fields.index("frames")
+
+
+def place_of(frames: Sequence[str]) -> str:
+    """Return the innermost of frames, ``module.function:line``, without its line; empty if there is none."""
+    return frames[-1].partition(":")[0] if frames else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +363,7 @@ class FailureDetails(StrEnum):
     """The class of the exception, its text and the record's key."""
 
     CLASS_ONLY = "class-only"
-    """The class of the exception alone: its text and the key may have personal data."""
+    """The class of the exception and its place in the code: its text and the key may have personal data."""
 
     @property
     def class_only(self) -> bool:
@@ -331,4 +374,6 @@ class FailureDetails(StrEnum):
         """Return what may be written down about a failure."""
         if self is FailureDetails.FULL or failure.kind in _TEXT_OF_OURS:
             return failure
-        return failure._replace(message="")
+        place = failure.place
+        causes = tuple(each._replace(message="") for each in failure.causes)
+        return failure._replace(message="", frames=(place,) if place else (), causes=causes)

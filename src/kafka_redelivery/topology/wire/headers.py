@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kafka_redelivery.topology.errors import HeaderError
-from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry, place_of
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
 
 MAX_MARK = 39
@@ -104,6 +104,9 @@ _READ_BY_NAME = OURS | {EXPIRATION, DELIVERY_MODE}
 CAUSE_LIMIT = 800
 """The maximum size of ``dlqDeliveryFailureCause`` in bytes; the exception's message is cut to fit."""
 
+FRAMES_LIMIT = 300
+"""The most bytes of that which the last frames of the user's code take; the outermost are left out first."""
+
 RETRY_LIMIT = 400
 """The maximum size of our headers on a retry record in bytes, for names of topic and group of up to 40 characters."""
 
@@ -127,6 +130,12 @@ _SHORTEST_CAUSE = len('{"exception":"","message":""}') + 6
 """A shorter cause would not have a letter of the exception's name."""
 
 _CLASS_LIMIT = 200
+_PLACE_LIMIT = 45
+"""The characters that are left of a place that would not fit otherwise; one takes six bytes at most."""
+
+_LINE = 8
+"""The bytes that a colon and the number of a line take at most."""
+
 _DIGITS = 19
 """The length of the largest 64-bit number."""
 
@@ -253,12 +262,40 @@ def users_own(headers: Headers, ours: frozenset[str] = OURS) -> list[tuple[str, 
 
 
 def failure_cause(reason: str, failure: Failure) -> bytes:
-    """Return the value of ``dlqDeliveryFailureCause``: a JSON object with ``reason``, ``exception`` and ``message``.
+    """Return the value of ``dlqDeliveryFailureCause``: JSON with ``reason``, ``exception``, ``message`` and ``frames``.
 
     It has at most :data:`CAUSE_LIMIT` bytes. The name of the exception is cut to 200 characters, and the message to
-    the characters that fit.
+    the characters that fit. ``frames`` are those of the failure, as many of the innermost as fit
+    :data:`FRAMES_LIMIT`. Causes of earlier versions have none, and so they have another fingerprint.
     """
-    return _cause(f'"reason":{_quoted(reason)},', failure.exception[:_CLASS_LIMIT], failure.message, CAUSE_LIMIT)
+    start, frames = f'"reason":{_quoted(reason)},', _frames(failure.frames)
+    return _cause(start, failure.exception[:_CLASS_LIMIT], failure.message, CAUSE_LIMIT, frames)
+
+
+@lru_cache(maxsize=1024)
+def _frames(frames: tuple[str, ...]) -> str:
+    """Return the frames as the last field of a cause. Many records fail in the same place."""
+    room = FRAMES_LIMIT - len(',"frames":[]')
+    found: list[str] = []
+    for frame in reversed(frames):
+        quoted = _quoted(frame)
+        size = _size(quoted)
+        if not found:  # whatever the line is, because the place is part of the fingerprint
+            place = frame.partition(":")[0]
+            shortest = _size(_quoted(place))
+            if size - shortest > _LINE or shortest + _LINE > room:
+                quoted = _quoted(place[-_PLACE_LIMIT:])
+                size = _size(quoted)
+        if size > room:
+            break
+        room -= size
+        found.append(quoted)
+    return f',"frames":[{",".join(reversed(found))}]'
+
+
+def _size(quoted: str) -> int:
+    """Return the bytes of a string in a list, with the comma after it."""
+    return len(quoted.encode(errors="replace")) + 1
 
 
 def _retry_cause(exception: str, message: str, room: int) -> bytes:
@@ -273,11 +310,11 @@ def _cause_start(exception: str) -> str:
     return f'{{"exception":{_quoted(exception[:_CLASS_LIMIT])},"message":'
 
 
-def _cause(reason: str, exception: str, message: str, limit: int) -> bytes:
+def _cause(reason: str, exception: str, message: str, limit: int, frames: str = "") -> bytes:
     message = message[:limit]
     while True:
         quoted = _quoted(message)
-        encoded = f'{{{reason}"exception":{_quoted(exception)},"message":{quoted}}}'.encode(errors="replace")
+        encoded = f'{{{reason}"exception":{_quoted(exception)},"message":{quoted}{frames}}}'.encode(errors="replace")
         excess = len(encoded) - limit
         if excess <= 0:
             return encoded
@@ -295,6 +332,13 @@ class FailureCause(NamedTuple):
     reason: str = ""
     exception: str = ""
     message: str = ""
+    frames: tuple[str, ...] | None = None
+    """The last frames of the user's code, the innermost last; ``None`` in causes of earlier versions."""
+
+    @property
+    def place(self) -> str | None:
+        """The place in the code, ``module.function``; ``None`` in causes of earlier versions."""
+        return None if self.frames is None else place_of(self.frames)
 
 
 def read_failure_cause(value: bytes | None) -> FailureCause:
@@ -305,7 +349,9 @@ def read_failure_cause(value: bytes | None) -> FailureCause:
         return FailureCause()
     if not isinstance(cause, dict):
         return FailureCause()
-    return FailureCause(*(str(cause.get(name) or "") for name in FailureCause._fields))
+    frames = cause.get("frames")
+    reason, exception, message = (str(cause.get(name) or "") for name in ("reason", "exception", "message"))
+    return FailureCause(reason, exception, message, tuple(map(str, frames)) if isinstance(frames, list) else None)
 
 
 def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:

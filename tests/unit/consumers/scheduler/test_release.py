@@ -166,7 +166,12 @@ class TestDeadLetter:
         [produced] = release.produced
         assert (produced.topic, produced.partition) == ("DLQ.orders", 5 % 2)
         assert (produced.key, produced.value) == (b"\x00key", b"\x00value")
-        assert cause(produced) == {"reason": "undeliverable", "exception": "Undeliverable", "message": "too large"}
+        assert cause(produced) == {
+            "reason": "undeliverable",
+            "exception": "Undeliverable",
+            "message": "too large",
+            "frames": [],
+        }
         assert read_lineage(produced.headers or ()).deliveries == 2
         assert release.dead_letters == {("orders", "undeliverable"): 1}
         assert release.outcomes == {OutcomeLabel("orders", "dead_lettered", AckType.POISON): 1}

@@ -107,6 +107,44 @@ def test_the_end_of_a_process_reports_what_was_left_out(caplog: pytest.LogCaptur
     assert len(caplog.messages) == MAX_LINES + 2
 
 
+@pytest.mark.parametrize("details", FailureDetails)
+def test_a_dead_letter_has_its_traceback(caplog: pytest.LogCaptureFixture, details: FailureDetails) -> None:
+    """With the id of its record: all frames, with source code and texts if they may be shown. A retry has none."""
+
+    def charge(record: Record) -> None:
+        raise KeyError(record.topic)
+
+    handler = as_handler(charge)
+    try:
+        charge(Record("orders", 3, 7, None, b"", None, b"", [], 0))
+    except KeyError as error:
+        failure = details.of(handler.failure(error))
+    log = FailureLog(details)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        log.log(lineage(7), failure, Retry(250, 0), b"k")
+        log.log(lineage(7), failure, DeadLetter(Reason.REJECTED, failure), b"k")
+    retry, letter = caplog.messages
+    assert "\n" not in retry
+    assert letter.startswith("orders-3@7")
+    assert ", in test_a_dead_letter_has_its_traceback.<locals>.charge" in letter
+    assert ("raise KeyError(record.topic)" in letter) == (details is FailureDetails.FULL)
+    assert ("'orders'" in letter) == (details is FailureDetails.FULL)
+
+
+def test_each_place_has_its_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """A cause is not left out because another one of its class fills the window."""
+    log = FailureLog()
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        for place in ("shop.charge:7", "shop.refund:9"):
+            failure = FAILED._replace(frames=(place,))
+            for offset in range(MAX_LINES + 1):
+                log.log(lineage(offset), failure, DeadLetter(Reason.REJECTED, failure), b"k")
+        log.report_left_out(ending=True)
+    assert len(caplog.messages) == 2 * MAX_LINES + 2
+    assert caplog.messages[-1].startswith("1 more dead letters after KeyError in shop.refund ")
+
+
 def test_a_traceback_is_logged_once_per_exception_class(caplog: pytest.LogCaptureFixture) -> None:
     """A rejection by the handler is no error and has none."""
 

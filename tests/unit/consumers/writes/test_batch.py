@@ -213,6 +213,7 @@ class TestDeadLetter:
             "reason": "redeliveries_exceeded",
             "exception": "ValueError",
             "message": "no",
+            "frames": [],
         }
         assert "_AMQ_SCHED_DELIVERY" not in headers
         assert checkpoint(batch, assigned).offset == 10

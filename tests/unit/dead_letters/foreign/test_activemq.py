@@ -78,7 +78,9 @@ def test_causes() -> None:
     """Class and text of what the listener raised; an expired message; a text that is not understood."""
 
     def cause(frame: dict[str, str], **more: str) -> tuple[str, ...]:
-        return tuple(json.loads(headers(frame, **more)["dlqDeliveryFailureCause"] or b"").values())
+        *texts, frames = json.loads(headers(frame, **more)["dlqDeliveryFailureCause"] or b"").values()
+        assert frames == []
+        return tuple(texts)
 
     exceeded = "redeliveries_exceeded"
     assert cause(CLASSIC) == (exceeded, "java.lang.IllegalStateException", "the bank is down: 7")

@@ -63,7 +63,7 @@ def row_of(console: Console, request: Request) -> LetterRow:
 def show(console: Console, request: Request) -> Response:
     """Show a letter."""
     row = row_of(console, request)
-    content: dict[str, Any] = {"shown": None, "problem_of_letter": ""}
+    content: dict[str, Any] = {"shown": None, "frames": (), "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:
             shown = _shown(console, row)
@@ -80,6 +80,7 @@ def _content(shown: Shown) -> dict[str, Any]:
     key = None if shown.hides_key else shown.found.letter.key
     return {
         "shown": shown,
+        "frames": shown.frames,
         "headers": {name: text for name, text in headers.items() if name not in OURS},
         "our_headers": {name: text for name, text in headers.items() if name in OURS},
         "value": tree_of(shown.value.value),

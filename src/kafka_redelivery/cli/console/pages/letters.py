@@ -29,6 +29,9 @@ from kafka_redelivery.dead_letters.reading import no_progress
 _KINDS: Final = 100
 """Groups of letters that are shown."""
 
+_TEXTS: Final = 20
+"""Distinct texts of a group that are shown."""
+
 PAGE: Final = 50
 """Letters on a page."""
 
@@ -49,6 +52,13 @@ def show_failures(console: Console, request: Request) -> Response:
         fault=fault,
         states=list(LetterState),
     )
+
+
+def show_texts(console: Console, request: Request) -> Response:
+    """Show the distinct texts of a group, which is asked for when a person opens it: it reads every message."""
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    found, fault = answered(wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
+    return console.page(request, "parts/texts.html", 400 if wanted.faults else 200, summary=found, fault=fault)
 
 
 def show(console: Console, request: Request) -> Response:
