@@ -40,6 +40,8 @@ VIEWS: Final = (
     View("jobs", "Jobs", lambda _: "/jobs"),
     View("job", "Job", lambda known: f"/jobs/{known.job}"),
     View("waiting", "Waiting", lambda _: "/waiting"),
+    View("waiting-records", "Waiting records", lambda _: "/waiting/records?exception=ValueError"),
+    View("act", "Act on waiting records", lambda _: "/waiting/act?exception=ValueError"),
     View("topology", "Topology", lambda _: "/topology"),
     View("audit", "Audit", lambda _: "/audit"),
 )

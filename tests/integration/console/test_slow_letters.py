@@ -72,7 +72,7 @@ def test_a_letter_waits_for_its_turn_up_to_a_time(tmp_path: Path, monkeypatch: p
                     await hanging.until_begun(2)
                     status, text = await answered(app, f"{_LETTER}/story")
                 assert status == 503
-                assert "other letters are being read" in text
+                assert "other records are being read" in text
             finally:
                 hanging.given_up.set()
 

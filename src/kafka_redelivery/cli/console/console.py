@@ -65,7 +65,7 @@ _LETTERS: Final = 4
 """Letters whose records are read at the same time."""
 
 _STORIES: Final = 2
-"""Lives of letters that are read at the same time."""
+"""Lives of letters, and lists of waiting records, that are read at the same time."""
 
 _EXPORTS: Final = 4
 """Exports at the same time. Each reads the topics with a client and an index of its own."""
@@ -200,7 +200,7 @@ class Console:
             with anyio.fail_after(_TURN_S):
                 await turns.acquire_on_behalf_of(turn)
         except TimeoutError:
-            problem = "other letters are being read, and that takes long; load the page again"
+            problem = "other records are being read, and that takes long; load the page again"
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, problem) from None
         try:
             yield

@@ -28,7 +28,7 @@ from kafka_redelivery.cli.console.connections import Connection
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
-from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, pauses, send, session
+from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, pauses, send, session, waiting
 from kafka_redelivery.cli.console.requests import Page
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.errors import TransportError
@@ -158,7 +158,12 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/logout", session.log_out, "POST"),
         page("/events", session.stream),
         page("/", group.show),
-        page("/waiting", group.show_waiting),
+        page("/waiting", waiting.show),
+        page("/waiting/records", waiting.show_records, turns=console.story_turns),
+        page("/waiting/act", waiting.ask, turns=console.story_turns),
+        page("/waiting/act", waiting.act, "POST"),
+        page("/waiting/cancel/{name}", waiting.ask_cancel),
+        page("/waiting/cancel/{name}", waiting.cancel, "POST"),
         page("/topology", group.show_topology),
         page("/topology/refresh", group.refresh, "POST"),
         page("/pause", pauses.show),

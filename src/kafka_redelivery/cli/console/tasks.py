@@ -58,12 +58,12 @@ class Task:
     id: str
     user: User
     what: str
-    """``redrive``, ``discard``, ``edit``, ``resume`` or ``purge``."""
+    """``redrive``, ``discard``, ``edit``, ``resume``, ``purge``, or what is done with waiting records."""
 
     phase: Phase = Phase.READING
     done: int = 0
     total: int = 0
-    """Letters that were read, and that are to be read."""
+    """Letters or records that were read, or acted on, and all of them."""
 
     job: str = ""
     result: str = ""
@@ -175,14 +175,14 @@ class Tasks:
             self._settings, self._settings.group, selection, path=self._folder, base=self._base, progress=progress
         )
 
-    def progress(self, task: Task) -> Callable[[int, int], None]:
-        """Return what notes how many letters a task has read, and ends it when the console stops."""
+    def progress(self, task: Task, then: str = "nothing is changed") -> Callable[[int, int], None]:
+        """Return what notes how far a task is, and ends it when the console stops; ``then``: what follows."""
 
         def note(done: int, total: int) -> None:
             task.done, task.total = done, total
             self._changed()
             if self._stop.is_set():
-                raise RedriveError("the console was stopped before that was done, so nothing is changed")
+                raise RedriveError(f"the console was stopped before that was done; {then}")
 
         return note
 

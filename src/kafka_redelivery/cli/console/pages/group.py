@@ -1,8 +1,7 @@
-"""The group: what moves, what waits for its time, its topics and what is wrong with them, and outages."""
+"""The group: what moves, its topics and what is wrong with them, and outages."""
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import Final
 
@@ -18,15 +17,9 @@ from kafka_redelivery.cli.console.requests import action, go_to, text_of
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import outages, pausing
-from kafka_redelivery.consumers.operations.flow import Flow
 from kafka_redelivery.dead_letters.audit import note_outage
 from kafka_redelivery.topology.cluster.changes import changes, topic_rows
 
-_BARS: Final = 60
-_FEWEST: Final = 10
-"""Without some room beside it, a single bar has no label."""
-
-_WIDTHS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
 _WITHIN_S: Final = 5.0
 _OBEYED_S: Final = 3.0
 
@@ -34,28 +27,6 @@ _OBEYED_S: Final = 3.0
 def show(console: Console, request: Request) -> Response:
     """Show what moves, what waits and what is stuck."""
     return console.page(request, "flow.html", flow=console.flow.value, kept=console.kept())
-
-
-def show_waiting(console: Console, request: Request) -> Response:
-    """Show what waits, and when it is due."""
-    flow = console.flow.value
-    chart, width_s = (None, 0) if flow is None else _chart(flow)
-    return console.page(request, "waiting.html", flow=flow, chart=chart, width_s=width_s)
-
-
-def _chart(flow: Flow) -> tuple[str | None, int]:
-    """Return how many records are due when, as JSON for the chart, and how long a bar lasts."""
-    due = sorted(each // 1000 for tier in flow.of("tier") for each in tier.due_ms)
-    if not due:
-        return None, 0
-    first, last = due[0], due[-1]
-    width_s = next((each for each in _WIDTHS_S if (last - first) / each <= _BARS), _WIDTHS_S[-1])
-    start = first // width_s * width_s
-    numbers = [0] * max(_FEWEST, min(_BARS + 1, (last - start) // width_s + 1))
-    for each in due:
-        numbers[min(len(numbers) - 1, (each - start) // width_s)] += 1
-    at = [start + number * width_s for number in range(len(numbers))]
-    return json.dumps({"at": at, "series": ["records due"], "values": [numbers]}), width_s
 
 
 def show_topology(console: Console, request: Request, problem: str = "", field: str = "") -> Response:
