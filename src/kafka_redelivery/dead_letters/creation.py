@@ -111,6 +111,9 @@ class Preview:
     expired: int = 0
     """Letters that are meant but have expired, so that they are hidden."""
 
+    duplicates: int = 0
+    """Letters that are meant but are duplicates, whose messages were delivered otherwise."""
+
     def document(self) -> dict[str, Any]:
         """Return it as plain data for JSON."""
         rate = self.options.rate
@@ -132,6 +135,7 @@ class Preview:
             "inJobs": dict(self.in_jobs),
             "sentBefore": self.sent_before,
             "expired": self.expired,
+            "duplicates": self.duplicates,
         }
 
 
@@ -181,6 +185,8 @@ def preview(
                 found.expired += number
             case "in_job":
                 found.in_jobs[job or ""] += number
+            case "duplicate":
+                found.duplicates += number
             case "sent_before":
                 found.sent_before += number
             case _:
@@ -302,11 +308,13 @@ def _fate(chosen: Preview) -> Condition:
     """Return the SQL that says what a job does with a letter that is meant: ``listed``, or why it leaves it out."""
     states = ", ".join(f"'{each}'" for each in sorted(FREE))
     free = "true" if chosen.options.again else f"state IN ({states}) AND sends = 0"
-    alive = unexpired(chosen.now_ms)
+    alive, chosen_by = unexpired(chosen.now_ms), chosen.selection
+    named = chosen_by.reasons or chosen_by.ids or (chosen_by.where and "reason" in chosen_by.where.columns)
+    duplicate = "false" if named or chosen.options.discard else f"coalesce(reason, '') = '{Reason.DUPLICATE}'"
     return Condition(
         f"""
         CASE WHEN NOT ({alive.sql}) THEN 'expired' WHEN state = 'in_job' THEN 'in_job'
-             WHEN {free} THEN 'listed' ELSE 'sent_before' END
+             WHEN NOT ({free}) THEN 'sent_before' WHEN {duplicate} THEN 'duplicate' ELSE 'listed' END
         """,
         alive.parameters,
     )

@@ -35,6 +35,9 @@ _PART_S = 0.3
 """A chunk is written when no message comes for this time: the broker may wait for acknowledgements."""
 
 
+_SHADOWED = "a property is called like a header of STOMP: ack, expires, priority, timestamp or another"
+
+
 class Inbox(Protocol):
     """The queue of the broker."""
 
@@ -52,6 +55,10 @@ class Inbox(Protocol):
 
     def stored(self) -> int | None:
         """Return how many messages the queue has, those included that other readers hold; ``None`` if unknown."""
+        ...
+
+    def shadowed(self) -> int:
+        """Return how many messages it does not deliver because a property of theirs is called like one of STOMP's."""
         ...
 
 
@@ -134,7 +141,7 @@ class Drain:
         while not self._full(limit) and not stop.is_set() and (message := inbox.receive(wait_s)) is not None:
             if (record := self._record(message)) is not None:
                 self.result.topics[record.topic] += 1
-        self._note_held(inbox, stop, limit, self.result.topics.total() + self.result.present + self.result.left)
+        self._note_held(inbox, stop, limit, self.result.topics.total() + self.result.present)
         return self.result
 
     def run(
@@ -162,13 +169,20 @@ class Drain:
                     self.result.count_left_anew()  # they come again
                 else:
                     break
-        self._note_held(inbox, stop, limit, self.result.left)
+        self._note_held(inbox, stop, limit, 0)
         return self.result
 
-    def _note_held(self, inbox: Inbox, stop: Event, limit: int | None, delivered: int) -> None:
-        """Note how many of the messages in the queue were not delivered, if all of them were wanted."""
-        stored = inbox.stored() if limit is None and not stop.is_set() else None
-        self.result.held = None if stored is None else max(0, stored - delivered)
+    def _note_held(self, inbox: Inbox, stop: Event, limit: int | None, taken: int) -> None:
+        """Note how many of the messages in the queue were not delivered, if all of them were wanted.
+
+        ``taken`` are in the queue and do not count as left.
+        """
+        if limit is not None or stop.is_set():
+            return
+        if shadowed := inbox.shadowed():
+            self.result.unknown_content[_SHADOWED] += shadowed
+        stored = inbox.stored()
+        self.result.held = None if stored is None else max(0, stored - taken - self.result.left)
 
     def _full(self, limit: int | None) -> bool:
         return limit is not None and self.result.topics.total() >= limit

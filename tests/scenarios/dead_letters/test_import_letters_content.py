@@ -5,18 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from kafka_redelivery.cli.main import app
 from tests.activemq.broker import Broker
-from tests.scenarios.dead_letters.test_drain_activemq import drain, numbers
+from tests.scenarios.dead_letters.test_drain_activemq import drain, numbers, words
 from tests.scenarios.running import Group
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 _PLAIN = (
     *("text", "text-large", "text-empty", "text-null", "text-zero", "text-end", "text-lines", "text-frame"),
+    *("named-expires", "named-timestamp", "named-priority", "named-ack", "named-type", "amqp"),
     *("bytes", "bytes-large", "bytes-empty", "map", "map-one", "map-none", "map-large", "object", "stream", "plain"),
 )
 _COMPRESSED = ("text", "text-large", "bytes", "bytes-large", "map", "map-large", "object", "stream")
+_SHADOWED = "a property is called like a header of STOMP: ack, expires, priority, timestamp or another"
 _NO_BODY = "STOMP shows no body: a MapMessage, ObjectMessage or StreamMessage, or an empty text"
 
 _LARGE = "Größe 7, order of many words; " * 8192
@@ -36,8 +40,15 @@ _WHOLE = {
     },
 }
 _LEFT = {
-    "classic": {_NO_BODY: 13, "STOMP cuts a text at U+0000": 4},
+    "classic": {
+        _NO_BODY: 13,
+        "STOMP cuts a text at U+0000": 4,
+        _SHADOWED: 5,
+        "a message of AMQP: Classic shows its whole encoding, and cannot take its acknowledgement": 1,
+    },
     "artemis": {
+        _SHADOWED: 5,
+        "Artemis does not tell the type of a message of AMQP": 1,
         "an empty text, or none: STOMP does not tell them apart": 2,
         "a MapMessage, which STOMP does not show whole": 5,
         "an ObjectMessage, which STOMP does not show whole": 2,
@@ -93,3 +104,14 @@ def test_a_user_who_may_not_ask_artemis(group: Group, tmp_path: Path) -> None:
             assert reason.endswith("manage: AMQ339011 Error sending message")
         refusing.until_it_has(20)
         assert numbers(group) == Counter()
+
+
+def test_a_queue_that_artemis_does_not_have(group: Group, tmp_path: Path) -> None:
+    """It is an error, and not an empty queue."""
+    group.prepare()
+    with Broker("artemis", tmp_path / "broker") as running:
+        running.stock(1)
+        command = [*words(group, running, "--yes", "--origin", group.source), "--queue", "DLQ.none"]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code != 0
+        assert "has no queue DLQ.none" in f"{done.stderr}{done.exception}"

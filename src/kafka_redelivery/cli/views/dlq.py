@@ -106,6 +106,7 @@ def print_preview(console: Console, chosen: Preview) -> None:
     for number, why in (
         (chosen.sent_before, f"sent, set aside or gone before ({more})"),
         (chosen.expired, "they have expired"),
+        (chosen.duplicates, "duplicates of messages that were delivered (--reason duplicate sends them)"),
     ):
         if number:
             console.print(f"{number} are left out: {why}")

@@ -67,18 +67,26 @@ _JMS: Final = {
     "type": "JMSType",
     "priority": "JMSPriority",
     "_AMQ_GROUP_ID": GROUP_ID,
+    "_AMQ_GROUP_SEQUENCE": "JMSXGroupSeq",
 }
+_OPENWIRE: Final = "__HDR_"
 _LEFT_OUT: Final = frozenset(
     {
         # Of this delivery over STOMP.
         *("ack", "content-length", "destination", "message-id", "redelivered", "subscription"),
         # Artemis's own, and what a dead letter of ours says in another way.
         *("__AMQ_CID", "_AMQ_ROUTING_TYPE", "_AMQ_ORIG_ROUTING_TYPE", ORIG_ADDRESS, ORIG_QUEUE, ORIG_MESSAGE_ID),
-        *("expires", "original-destination", "persistent", "timestamp", EXPIRATION),
+        *("expires", "original-destination", "persistent", "timestamp", EXPIRATION, "destination-type"),
     }
 )
+_OF_PROTOCOLS: Final = (_OPENWIRE, "JMS_AMQP_")
+"""What Artemis keeps of OpenWire, and both brokers of AMQP, beside the user's properties."""
+
 _CAUSE: Final = re.compile(r", cause:(.*)$", re.DOTALL)
 _THROWN: Final = re.compile(r"([\w.$]+)(?:: (.*))?$", re.DOTALL)
+_DUPLICATE: Final = re.compile(r"(?:[\w.$]+: )?(?:suppressing )?duplicate ", re.IGNORECASE)
+"""Of Classic, which found the message twice: in its store, or sent again after a failover."""
+
 _LATER_THAN_KAFKA: Final = 2**62
 """A message has no offset in a source. It gets one that no record of Kafka will ever have."""
 
@@ -90,6 +98,8 @@ _NAMES: Final = {2: "an ObjectMessage", 5: "a MapMessage", 6: "a StreamMessage"}
 
 _NOTHING: Final = "a message without a type of content"
 _NO_BODY: Final = "STOMP shows no body: a MapMessage, ObjectMessage or StreamMessage, or an empty text"
+_NATIVE: Final = "JMS_AMQP_NATIVE"
+_NATIVE_AMQP: Final = "a message of AMQP: Classic shows its whole encoding, and cannot take its acknowledgement"
 _EMPTY_IN_ARTEMIS: Final = bytes(4)
 
 
@@ -134,6 +144,8 @@ class BrokerMessage(NamedTuple):
         if self.problem:
             return self.problem
         if self.server is Server.CLASSIC:
+            if self.headers.get(_NATIVE) == "true":
+                return _NATIVE_AMQP
             return "" if self.body or "content-length" in self.headers else _NO_BODY
         if self.server is Server.ARTEMIS:
             return self._unknown_in_artemis()
@@ -216,23 +228,25 @@ class BrokerMessage(NamedTuple):
 
     def _properties(self) -> HeaderList:
         found: HeaderList = [
-            (_JMS.get(name, name), value.encode()) for name, value in self.headers.items() if name not in _LEFT_OUT
+            (_JMS.get(name, name), value.encode())
+            for name, value in self.headers.items()
+            if name not in _LEFT_OUT and not name.startswith(_OF_PROTOCOLS)
         ]
         own = self.headers.get("message-id", "")
         found += [("JMSMessageID", own.encode())] if own.startswith("ID:") else []
         return [*found, ("JMSDestination", self.destination.encode())] if self.destination else found
 
     def _cause(self) -> tuple[Reason, Failure]:
-        """Return why the message died. Artemis says so only of an expired one."""
-        said = self.headers.get(FAILURE_CAUSE, "")
+        """Return why the message died. Artemis says so only of an expired one, and of one that OpenWire delivered."""
+        said = self.headers.get(FAILURE_CAUSE) or self.headers.get(f"{_OPENWIRE}{FAILURE_CAUSE}", "")
         expired = ACTUAL_EXPIRY in self.headers or "Expired" in said.partition("{")[0]
         cause = _CAUSE.search(said)
         thrown = _THROWN.match(cause[1]) if cause and cause[1] != "null" else None
         exception, message = (thrown[1], thrown[2] or "") if thrown else ("", said)
-        return (
-            Reason.EXPIRED if expired else Reason.REDELIVERIES_EXCEEDED,
-            Failure(FailureKind.RAISED, exception, message),
-        )
+        reason = Reason.EXPIRED if expired else Reason.REDELIVERIES_EXCEEDED
+        if _DUPLICATE.match(said):
+            reason = Reason.DUPLICATE
+        return reason, Failure(FailureKind.RAISED, exception, message)
 
     def _number(self, name: str) -> int:
         value = self.headers.get(name, "")

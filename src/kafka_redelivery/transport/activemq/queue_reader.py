@@ -46,6 +46,23 @@ _BROWSING: Final = {
 }
 """Classic ends a browser after as many messages as it may send."""
 
+_NAMES: Final = (
+    "ack",
+    "destination",
+    "expires",
+    "persistent",
+    "priority",
+    "redelivered",
+    "subscription",
+    "timestamp",
+    "type",
+)
+"""Headers of STOMP. A property of the same name takes their place, or is hidden by them."""
+
+_NAMED: Final = " OR ".join(f"{name} IS NOT NULL" for name in _NAMES)
+_NOT_NAMED: Final = " AND ".join(f"{name} IS NULL" for name in _NAMES)
+_NO_QUEUE: Final = re.compile(r"retrieving attribute|Cannot find resource")
+
 _CUT: Final = "STOMP cuts a text at U+0000"
 
 
@@ -203,6 +220,8 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
         """A queue that Artemis deletes when it has no reader."""
 
         self._answers: queue.SimpleQueue[tuple[bool, bytes]] = queue.SimpleQueue()
+        self._refusal = ""
+        """Why the broker refuses all questions; it ends the connection then."""
 
     def count(self) -> int:
         """Return how many messages the queue has, with those that readers hold.
@@ -211,6 +230,22 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
             QueueError: the broker does not say it.
         """
         return int(self._asked(_AMQ_Attribute="messageCount"))
+
+    def is_missing(self) -> bool:
+        """Whether there is no such queue; ``False`` if the broker does not say it."""
+        try:
+            self.count()
+        except QueueError as error:
+            return _NO_QUEUE.search(str(error)) is not None
+        return False
+
+    def matching(self, selector: str) -> int:
+        """Return how many messages of the queue a selector selects.
+
+        Raises:
+            QueueError: the broker does not say it.
+        """
+        return int(self._asked(json.dumps([selector]), _AMQ_OperationName="countMessages"))
 
     def delivering(self) -> dict[str, Mapping[str, Any]]:
         """Return what the broker knows of each message that a reader holds, by the number of the message.
@@ -221,13 +256,15 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
         found = self._asked(_AMQ_OperationName="listDeliveringMessages")
         return {str(each["messageID"]): each for held in found.values() for each in held}
 
-    def _asked(self, **question: str) -> Any:  # noqa: ANN401 - any JSON
+    def _asked(self, arguments: str = "[]", **question: str) -> Any:  # noqa: ANN401 - any JSON
+        if self._refusal:
+            raise QueueError(self._refusal)
         try:
             if self._connection is None:
                 self._connection = self._connect(self)
                 self._connection.subscribe(self._reply, "answers", ack="auto")
             headers = {"reply-to": self._reply, "_AMQ_ResourceName": f"queue.{self._name}", **question}
-            self._connection.send("activemq.management", "[]", headers=headers)
+            self._connection.send("activemq.management", arguments, headers=headers)
             succeeded, answer = self._answers.get(timeout=_ANSWER_S)
         except queue.Empty:
             raise QueueError(f"no answer within {_ANSWER_S:.0f} s") from None
@@ -256,6 +293,7 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
     def on_error(self, frame: Any) -> None:  # noqa: ANN401 - as above
         """Note a refusal, without the question that it quotes."""
         said = str(frame.headers.get("message") or frame.body).partition(" CoreMessage[")[0]
+        self._refusal = said[:300]
         self._answers.put((False, said.encode()))
 
     def on_disconnected(self) -> None:
@@ -270,13 +308,23 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
     browser over STOMP: it delivers them, and takes them back when the connection is closed.
     """
 
-    def __init__(self, address: BrokerAddress, name: str, selector: str | None, *, browse: bool = False) -> None:
+    def __init__(
+        self, address: BrokerAddress, name: str, selector: str | None, *, browse: bool = False, every: bool = False
+    ) -> None:
         """Connect and subscribe.
+
+        Args:
+            address: where the broker is.
+            name: the queue.
+            selector: selects messages.
+            browse: remove nothing.
+            every: also receive messages with a property that is called like a header of STOMP: :meth:`shadowed`.
 
         Raises:
             QueueError: it is not possible.
         """
         self._address, self._name, self._selector, self._browses = address, name, selector, browse
+        self._every = every
         self._queue = name.rpartition("::")[2]
         self._server = Server.OTHER
         self._token = uuid4().hex
@@ -295,6 +343,8 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         trusted = _trusted(address)
         try:
             self._login(self._connection)
+            if self._server is Server.ARTEMIS and self._management.is_missing():
+                raise QueueError(f"{address} has no queue {self._queue}")
             self._subscribe()
         except (OSError, stomp.exception.StompException) as error:
             problem = self._problem() or _tls_problem(address, trusted)
@@ -334,7 +384,9 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
             "activemq.prefetchSize": str(_WINDOW_MESSAGES * self._window),
             "consumer-window-size": str(_WINDOW_BYTES * self._window),
         }
-        headers = (_BROWSING if self._browses else window) | ({"selector": self._selector} if self._selector else {})
+        guard = None if self._every or self._server is Server.OTHER else _NOT_NAMED
+        selector = " AND ".join(f"({each})" for each in (self._selector, guard) if each)
+        headers = (_BROWSING if self._browses else window) | ({"selector": selector} if selector else {})
         self._connection.subscribe(self._name, self._subscription, ack="client-individual", headers=headers)
 
     def receive(self, within_s: float) -> BrokerMessage | None:
@@ -452,9 +504,19 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         except QueueError:
             return None
 
-    def _browsed(self) -> int:
-        """Let Classic show all its messages."""
-        with closing(QueueReader(self._address, self._name, None, browse=True)) as browser:
+    def shadowed(self) -> int:
+        """Return how many messages are not delivered because a property of theirs is called like a header of STOMP."""
+        selector = f"({self._selector}) AND ({_NAMED})" if self._selector else _NAMED
+        if self._server is Server.OTHER:
+            return 0
+        try:
+            return self._management.matching(selector) if self._server is Server.ARTEMIS else self._browsed(selector)
+        except QueueError:
+            return 0
+
+    def _browsed(self, selector: str | None = None) -> int:
+        """Let Classic show all its messages, or those that are selected."""
+        with closing(QueueReader(self._address, self._name, selector, browse=True, every=True)) as browser:
             return sum(1 for _ in iter(lambda: browser.receive(_CONNECT_S), None))
 
     def close(self) -> None:

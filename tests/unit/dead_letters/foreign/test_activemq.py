@@ -95,6 +95,39 @@ def test_causes() -> None:
     assert headers(ARTEMIS, _AMQ_ACTUAL_EXPIRY="1795436398800")["_AMQ_ACTUAL_EXPIRY"] == b"1795436398800"
 
 
+def test_a_duplicate_has_a_reason_of_its_own() -> None:
+    """Classic dead-letters what it finds twice; a text of the user that begins with the word is another matter."""
+    for said in ("duplicate from store for queue://orders", "Suppressing duplicate delivery on connection, consumer 1"):
+        found = json.loads(
+            headers(CLASSIC, dlqDeliveryFailureCause=f"java.lang.Throwable: {said}")["dlqDeliveryFailureCause"] or b""
+        )
+        assert found["reason"] == "duplicate", said
+    thrown = f"java.lang.Throwable: Exceeded redelivery policy limit:{POLICY}, cause:a.B: duplicate order"
+    found = json.loads(headers(CLASSIC, dlqDeliveryFailureCause=thrown)["dlqDeliveryFailureCause"] or b"")
+    assert found["reason"] == "redeliveries_exceeded"
+
+
+def test_what_artemis_keeps_of_protocols() -> None:
+    """The cause that an OpenWire client gave is read. Nothing else of a protocol becomes a header of the user."""
+    more = {
+        "__HDR_dlqDeliveryFailureCause": CLASSIC["dlqDeliveryFailureCause"],
+        **dict.fromkeys(("__HDR_BROKER_IN_TIME", "__HDR_MESSAGE_ID", "JMS_AMQP_HEADER", "destination-type"), "1"),
+        "_AMQ_GROUP_SEQUENCE": "3",
+    }
+    found = headers(ARTEMIS, **more)
+    assert json.loads(found["dlqDeliveryFailureCause"] or b"")["exception"] == "java.lang.IllegalStateException"
+    assert found["JMSXGroupSeq"] == b"3"
+    assert found.keys() == headers(ARTEMIS).keys() | {"JMSXGroupSeq"}
+
+
+def test_a_message_of_amqp_stays_in_classic() -> None:
+    """Its body is AMQP's encoding, and the broker closes the connection when it is acknowledged."""
+    native = BrokerMessage(
+        CLASSIC | {"JMS_AMQP_NATIVE": "true", "content-length": "7"}, b"order 0", server=Server.CLASSIC
+    )
+    assert "a message of AMQP" in native.unknown_content
+
+
 def test_expirations() -> None:
     """Those of the message in the queue and of the original; a damaged one is none."""
     found = headers(CLASSIC, expires="1795435499999", originalExpiration="1795435400000")
