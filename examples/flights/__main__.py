@@ -34,6 +34,8 @@ from kafka_redelivery.transport.errors import TransportError
 _FAILED: Final = 1
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _TERMINATED: Final = 128 + signal.SIGTERM
+_FEW_DAYS: Final = 3
+"""A plane that is in no file has 72 flights in January, and each of them waits for all delays of those before it."""
 _LARGEST_PORT: Final = 65_535
 _LONGEST_OUTAGE_S: Final = 150
 """A playback in which no record ends for three minutes ends."""
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("argument --blocking: not with --redrive, and the engine has to be workers")
     if options.settings is WITHOUT and (options.redrive or options.outage is None):
         parser.error("argument --without: only with --outage, and not with --redrive")
+    if options.days is None:
+        options.days = _FEW_DAYS if options.settings is BLOCKING else data.JANUARY
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     console = Console(stderr=True, emoji=False, markup=False)
     try:
@@ -125,7 +129,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     span = parser.add_mutually_exclusive_group()
     span.add_argument("--all", dest="days", action="store_const", const=data.YEAR, help="the whole year")
-    span.add_argument("--days", type=_days, metavar="N", help="the first N days of the year (default: 31, January)")
+    span.add_argument(
+        "--days",
+        type=_days,
+        metavar="N",
+        help="the first N days of the year (default: 31, January; with --blocking: 3)",
+    )
     parser.add_argument(
         "--engine",
         type=Engine,
@@ -166,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs in DIR")
     parser.add_argument("--port", type=_port, help="port of Kafka on 127.0.0.1 (default: a free port)")
-    parser.set_defaults(days=data.JANUARY, settings=())
+    parser.set_defaults(settings=())
     return parser
 
 

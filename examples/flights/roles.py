@@ -11,12 +11,7 @@ from typing import Final
 
 from examples.flights.wire import CONFIG
 
-BLOCKING: Final = (
-    "handler.nonBlockingRedelivery=false",
-    "handler.ordering=key",
-    # A plane that is in no file may have a hundred flights, and each of them waits for all delays of those before it.
-    "policyEntry.redeliveryPolicy.initialRedeliveryDelay=200",
-)
+BLOCKING: Final = ("handler.nonBlockingRedelivery=false", "handler.ordering=key")
 """The settings of ``--blocking``."""
 
 WITHOUT: Final = ("sources.0.dependencies=[]",)
