@@ -108,6 +108,8 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_recorded_in_2026": "share-dlq.s-rejectcopy",
         "test_dead_again": "",
     },
+    # Connect and Streams: the same letters are recorded in tests/foreign, and units read them.
+    "dead_letters/test_live_systems.py": {"test_spring_connect_and_streams": "spring"},
     "dead_letters/test_letters_without_content.py": {"test_neither_key_nor_value": "share-True"},
     "dead_letters/test_dead_letters_expire.py": {
         "test_one_that_expires_no_longer_keeps_those_behind_it": "",
@@ -219,6 +221,8 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_a_directory_in_use_is_refused": "",
     },
     "operations/test_broker_command.py": {"test_it_runs_until_sigterm": "", "test_another_version_runs": ""},
+    # A fixture of a session is one per process, by pytest's own rule.
+    "operations/test_pytest_plugin.py": {"test_each_process_of_xdist_has_a_kafka": ""},
     "operations/test_broker_keeps_its_data.py": {"test_a_restart_keeps_topics_records_and_the_port": ""},
     "topology/test_topology_broker_unavailable.py": {"test_port_of_another_service": ""},
 }

@@ -45,6 +45,10 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
     return archive
 
 
+_TOLD = ("key-1", b"key-1".hex().upper(), "no plane", '\\"n\\"')
+"""What the log of the table would say of the rows."""
+
+
 def _where(text: str) -> Where:
     return Where.of(text, wall_clock_ms())
 
@@ -81,22 +85,29 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     assert len(kept) == 7
     assert [row["unknown"] for row in kept].count("kept") == 4
     assert sum(_keys(path).count(b"key-1") for path in _files(table)) == 1
+    log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
+    assert not [text for text in _TOLD if text in log]
 
+    cluster.produce(f"DLQ.{first}", [letter(first, 5)])
+    assert run_archive(archive_session(spark), archive).letters == 1
+    assert sorted(row["origin_offset"] for row in _rows(session, archive)) == [0, 0, 1, 2, 2, 3, 3, 5]
+
+
+@pytest.mark.long
+def test_several_erasures(spark: SparkSession, archive: Archive) -> None:
+    """By columns that older files lack, by a whole key, by nothing that is there, and by a column of letters alone."""
+    session, table = archive_session(spark), Path(archive.output)
     missing_there = Predicate("key-2", where=_where("message IS NULL or 'a column' = 'that it lacks'"))
     assert erase(session, archive.output, missing_there).rows == 2
-    assert erase(session, archive.output, Predicate("key-1")).rows == 1
+    assert erase(session, archive.output, Predicate("key-1")).rows == 2
     assert all(not {b"key-1", b"key-2"} & set(_keys(path)) for path in _files(table))
     log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
-    assert not [text for text in ("key-1", b"key-1".hex().upper(), "no plane", '\\"n\\"') if text in log]
+    assert not [text for text in _TOLD if text in log]
     assert erase(session, archive.output, Predicate(where=_where("reason = 'unheard of'")), dry_run=True).rows == 0
     with pytest.raises(OptionError, match="the archive has no state"):
         erase(session, archive.output, Predicate(where=_where("state = 'waiting'")))
     with pytest.raises(OptionError, match="nothing says which rows"):
         Predicate()
-
-    cluster.produce(f"DLQ.{first}", [letter(first, 5)])
-    assert run_archive(archive_session(spark), archive).letters == 1
-    assert sorted(row["origin_offset"] for row in _rows(session, archive)) == [0, 0, 3, 3, 5]
 
 
 @pytest.mark.long
