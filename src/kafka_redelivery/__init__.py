@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from kafka_redelivery.pipeline.handler.vectorized import BatchContext as BatchContext
     from kafka_redelivery.serdes.avro import AvroCodec
     from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
+    from kafka_redelivery.serdes.json_schema import JsonSchemaCodec as JsonSchemaCodec
+    from kafka_redelivery.serdes.protobuf import ProtobufCodec as ProtobufCodec
     from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
     from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, Halt, Retry
     from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
@@ -71,6 +73,8 @@ _HOMES: Final = {
     "HandlerKit": "consumers.testkit",
     "InvalidValueError": "consumers.errors",
     "JsonCodec": "serdes.codec",
+    "JsonSchemaCodec": "serdes.json_schema",
+    "ProtobufCodec": "serdes.protobuf",
     "RawCodec": "serdes.codec",
     "Record": "consumers.handlers.record",
     "Redeliver": "consumers.handlers.record",
@@ -83,7 +87,7 @@ _HOMES: Final = {
 }
 """The module that defines each public name, relative to this package."""
 
-__all__ = [  # without BatchContext, which needs the extra "spark": import * imports each of them
+__all__ = [  # without those that need an extra: import * imports each of them
     "Ack",
     "App",
     "AvroCodec",
@@ -115,7 +119,8 @@ def __getattr__(name: str) -> object:
 
     Raises:
         AttributeError: the package has no such name.
-        ModuleNotFoundError: ``BatchContext`` is used without the extra ``spark``.
+        ModuleNotFoundError: ``BatchContext`` is used without the extra ``spark``, ``ProtobufCodec`` without
+            ``protobuf``, or ``JsonSchemaCodec`` without ``jsonschema``.
     """
     home = _HOMES.get(name)
     if home is None:

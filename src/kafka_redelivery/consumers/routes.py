@@ -217,5 +217,6 @@ def _codec(section: SerdeSection, base: Path) -> Codec:
             write_id=section.write_id,
             registry=section.registry,
             subject=section.subject,
+            message=section.message,
         )
     )

@@ -177,8 +177,9 @@ class HandlerKit:
             file: the configuration; its folder is added to ``sys.path``, as a worker does.
             source: the topic of the source; by default the only one.
             handler: called instead of the configured handler.
-            schemas: the ``.avsc`` file of each schema id, used in place of every schema registry; a relative path
-                starts in the folder of the configuration. A source encodes what :meth:`deliver` gets if there is one.
+            schemas: the file of each schema id (``.avsc``, a descriptor set ``.desc``, a JSON Schema ``.json``), used
+                in place of every schema registry; a relative path starts in the folder of the configuration. A source
+                encodes what :meth:`deliver` gets if there is one.
             environment: overrides settings and replaces ``${NAME}``; by default that of this process.
 
         Raises:
@@ -495,29 +496,42 @@ def without_registry(settings: Settings, schemas: Mapping[int, str | Path], base
 
     Args:
         settings: the configuration.
-        schemas: the ``.avsc`` file of each id.
+        schemas: the file of each id: ``.avsc``, a descriptor set ``.desc``, or a JSON Schema ``.json``.
         base: the folder in which relative paths start.
 
     Raises:
         SchemaError: a file cannot be read, or none has the schema that a topic is written with.
     """
     files = {number: str(base / path) for number, path in schemas.items()}
-    known = LocalSchemas({number: Path(path) for number, path in files.items()})
+    avro = LocalSchemas({number: Path(path) for number, path in _files_of("avro", files).items()})
 
-    def local(section: SerdeSection, write_id: int | None) -> SerdeSection:
+    def local(section: SerdeSection, *, writes: bool) -> SerdeSection:
         if not section.registry:
             return section
-        if section.write_id is not None:
-            write_id = section.write_id
+        own, write_id = _files_of(section.format, files), section.write_id
+        if write_id is not None:
+            pass
         elif section.subject is not None and section.reader is not None:
-            write_id = known.id_for(section.subject, schema_in_file(base / section.reader))
-        update = {"registry": {}, "subject": None, "schemas": files, "write_id": write_id}
+            write_id = avro.id_for(section.subject, schema_in_file(base / section.reader))
+        elif section.subject is not None and own:
+            write_id = max(own)  # the latest
+        elif not writes and len(own) == 1:
+            write_id = next(iter(own))  # only a test writes to a source, so no setting says with which schema
+        update = {"registry": {}, "subject": None, "schemas": own, "write_id": write_id}
         return section.model_copy(update=update)
 
-    def with_files(section: _Topic, write_id: int | None = None) -> _Topic:
-        return section.model_copy(update={"key": local(section.key, write_id), "value": local(section.value, write_id)})
+    def with_files(section: _Topic, *, writes: bool) -> _Topic:
+        update = {"key": local(section.key, writes=writes), "value": local(section.value, writes=writes)}
+        return section.model_copy(update=update)
 
-    # Only a test writes to a source, so no setting says with which schema.
-    only = next(iter(files)) if len(files) == 1 else None
-    sources = tuple(with_files(each, only) for each in settings.sources)
-    return settings.model_copy(update={"sources": sources, "outputs": tuple(map(with_files, settings.outputs))})
+    sources = tuple(with_files(each, writes=False) for each in settings.sources)
+    outputs = tuple(with_files(each, writes=True) for each in settings.outputs)
+    return settings.model_copy(update={"sources": sources, "outputs": outputs})
+
+
+_SUFFIXES = {".avsc": "avro", ".desc": "protobuf", ".json": "jsonschema"}
+
+
+def _files_of(format_: str, files: Mapping[int, str]) -> dict[int, str]:
+    """Return the schemas of a format: those with its suffix, and those with another one than these."""
+    return {number: path for number, path in files.items() if _SUFFIXES.get(Path(path).suffix, format_) == format_}

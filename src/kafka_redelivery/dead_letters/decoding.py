@@ -13,7 +13,8 @@ from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeError, SerdeError
-from kafka_redelivery.topology.config.settings import CodecSection
+from kafka_redelivery.serdes.objects import plain
+from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection
 
 _LEVELS: Final = 200
 """How deep a value may be nested to be shown."""
@@ -59,7 +60,7 @@ class LetterCodecs:
 
 
 def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes], str | None]]:
-    """Return what makes text of the values of each source whose values are Avro: the JSON of the decoded value.
+    """Return what makes text of the values of each source whose values have a schema: the JSON of the decoded value.
 
     Of a value that cannot be decoded it makes ``None``.
 
@@ -69,7 +70,7 @@ def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes
     return {
         source.topic: partial(_json_text, codecs(CodecSection(key=source.key, value=source.value), base)[1])
         for source in settings.sources
-        if source.value.format == "avro"
+        if source.value.format in WITH_SCHEMA
     }
 
 
@@ -83,7 +84,7 @@ def _json_text(codec: Codec, data: bytes) -> str | None:
 def decode(codec: Codec, data: bytes | None) -> Decoded:
     """Return what a codec makes of bytes. Of ``raw``, JSON and text are decoded, too, because a person reads it."""
     try:
-        value = _guessed(data) if isinstance(codec, RawCodec) else codec.decode(data)
+        value = _guessed(data) if isinstance(codec, RawCodec) else plain(codec.decode(data))
     except SerdeError as error:
         return Decoded(codec.name, data, str(error))
     if _too_deep(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -22,13 +21,9 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
+from kafka_redelivery.serdes.framing import HEADER, MAGIC, schema_id_of, short
 from kafka_redelivery.serdes.objects import plain
-from kafka_redelivery.serdes.schemas import LocalSchema, LocalSchemas, SchemaSource
-
-_MAGIC = 0
-_HEADER = struct.Struct(">BI")
-_REASON_CHARS = 300
-"""The maximum length of an error text. fastavro quotes whole schemas, which a dead letter's cause cannot hold."""
+from kafka_redelivery.serdes.schemas import AvroSource, LocalSchema, LocalSchemas
 
 
 class AvroCodec:
@@ -50,7 +45,7 @@ class AvroCodec:
 
     def __init__(
         self,
-        source: SchemaSource,
+        source: AvroSource,
         *,
         reader: AvroSchema | None = None,
         write_id: int | None = None,
@@ -63,8 +58,8 @@ class AvroCodec:
             reader: the application's own schema, into which decoded values are resolved; None leaves them as written.
                 A field that only this schema has gets its default, of the same class as a decoded value.
             write_id: encode with the schema of this id.
-            subject: without ``write_id``, encode with ``reader`` and the id that it has in this subject. With neither,
-                the codec only decodes.
+            subject: without ``write_id``, encode with ``reader`` and the id that it has in this subject, or without a
+                reader with the latest schema of the subject. With neither, the codec only decodes.
         """
         self._source = source
         self._reader = reader
@@ -105,22 +100,22 @@ class AvroCodec:
         """
         if data is None:
             return None
-        schema_id = self._schema_id(data)
+        schema_id = schema_id_of(self.name, data)
         reading = self._reading.get(schema_id)
         if reading is None:
             reading = self._reading[schema_id] = self._prepare_reading(schema_id)
         try:
-            reading.writer.shape.check(data, _HEADER.size)
+            reading.writer.shape.check(data, HEADER.size)
             return reading.value_in(data)
         except ShapeError as error:
             raise DecodeError(self.name, error.code, error.reason, schema_id) from error
         except UnicodeDecodeError as error:
-            raise DecodeError(self.name, DecodeCode.NOT_UTF8, _reason(error), schema_id) from error
+            raise DecodeError(self.name, DecodeCode.NOT_UTF8, short(error), schema_id) from error
         except MemoryError:
             # The shape limits the memory that the bytes can need, so the shortage has another cause.
             raise
         except Exception as error:  # logical types and the resolution into the reader raise any error
-            raise DecodeError(self.name, DecodeCode.AVRO_MISMATCH, _reason(error), schema_id) from error
+            raise DecodeError(self.name, DecodeCode.AVRO_MISMATCH, short(error), schema_id) from error
 
     def encode(self, value: object) -> bytes | None:
         """Encode the value.
@@ -141,7 +136,7 @@ class AvroCodec:
         except ShapeError as error:
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, error.reason, writing.schema_id) from error
         except Exception as error:  # fastavro raises many errors, and the value's own class any other
-            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
+            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, short(error), writing.schema_id) from error
 
     def written(self, data: bytes) -> WrittenAvro:
         """Return the schema that a record was written with, to read it as JSON.
@@ -149,19 +144,8 @@ class AvroCodec:
         Raises:
             DecodeError, SchemaSourceUnavailable: as :meth:`decode`.
         """
-        schema_id = self._schema_id(data)
+        schema_id = schema_id_of(self.name, data)
         return WrittenAvro(schema_id, self._writer(schema_id))
-
-    def _schema_id(self, data: bytes) -> int:
-        if len(data) < _HEADER.size or data[0] != _MAGIC:
-            raise self._bad_header(data)
-        schema_id: int = _HEADER.unpack_from(data)[1]
-        return schema_id
-
-    def _bad_header(self, data: bytes) -> DecodeError:
-        if data and data[0] != _MAGIC:
-            return DecodeError(self.name, DecodeCode.BAD_MAGIC, f"starts with the byte {data[0]} instead of {_MAGIC}")
-        return DecodeError(self.name, DecodeCode.TRUNCATED, f"{len(data)} bytes, but the header has {_HEADER.size}")
 
     def _writer(self, schema_id: int) -> AvroSchema:
         try:
@@ -169,7 +153,7 @@ class AvroCodec:
         except UnknownSchemaError as error:
             raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
         except SchemaError as error:
-            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, _reason(error), schema_id) from error
+            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
 
     def _prepare_reading(self, schema_id: int) -> _Reading:
         writer = self._writer(schema_id)
@@ -185,11 +169,14 @@ class AvroCodec:
                 return _writing(self._write_id, self._source.by_id(self._write_id))
             if self._subject is not None and self._reader is not None:
                 return _writing(self._source.id_for(self._subject, self._reader), self._reader)
+            if self._subject is not None:
+                latest = self._source.latest_in(self._subject)
+                return _writing(latest, self._source.by_id(latest))
         except UnknownSchemaError as error:
             raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), self._write_id) from error
         except SchemaError as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, _reason(error), self._write_id) from error
-        raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id, and no subject with a reader schema")
+            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), self._write_id) from error
+        raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
 
 
 class WrittenAvro:
@@ -207,12 +194,12 @@ class WrittenAvro:
             DecodeError: the bytes are not a value of the schema.
         """
         try:
-            self._shape.check(data, _HEADER.size)
+            self._shape.check(data, HEADER.size)
             return self._json.read(_after_header(data))
         except ShapeError as error:
             raise DecodeError(AvroCodec.name, error.code, error.reason, self.schema_id) from error
         except UnicodeDecodeError as error:
-            raise DecodeError(AvroCodec.name, DecodeCode.NOT_UTF8, _reason(error), self.schema_id) from error
+            raise DecodeError(AvroCodec.name, DecodeCode.NOT_UTF8, short(error), self.schema_id) from error
 
     def from_json(self, value: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return the bytes of a value, with the header.
@@ -221,10 +208,10 @@ class WrittenAvro:
             EncodeError: it is not a value of the schema; the error names the place.
         """
         stream = BytesIO()
-        stream.write(_HEADER.pack(_MAGIC, self.schema_id))
+        stream.write(HEADER.pack(MAGIC, self.schema_id))
         try:
             self._json.write(value, stream)
-            self._shape.check(stream.getvalue(), _HEADER.size)
+            self._shape.check(stream.getvalue(), HEADER.size)
         except ShapeError as error:
             raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, error.reason, self.schema_id) from error
         except RecursionError as error:
@@ -289,18 +276,13 @@ def _record_of(value: object, writing: _Writing) -> bytes:
 
 
 def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
-    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), schema, Branches(schema.parsed.type))
+    return _Writing(schema_id, HEADER.pack(MAGIC, schema_id), schema, Branches(schema.parsed.type))
 
 
 def _after_header(data: bytes) -> BytesIO:
     stream = BytesIO(data)  # shares the bytes; a slice would copy them
-    stream.seek(_HEADER.size)
+    stream.seek(HEADER.size)
     return stream
-
-
-def _reason(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"
-    return text if len(text) <= _REASON_CHARS else f"{text[: _REASON_CHARS - 3]}..."
 
 
 def _has_container_default(schema: JsonSchema | None) -> bool:

@@ -10,9 +10,9 @@ from typing import get_args
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.errors import SerdeSettingsError
-from kafka_redelivery.serdes.registry import RegistrySchemas, RegistryValue
-from kafka_redelivery.serdes.schemas import LocalSchemas, SchemaSource, schema_in_file
-from kafka_redelivery.topology.config.settings import SerdeFormat
+from kafka_redelivery.serdes.registry import AVRO, RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.schemas import KnownSchemas, LocalSchemas, schema_in_file
+from kafka_redelivery.topology.config.settings import SERDE_OPTIONS, WITH_SCHEMA, SerdeFormat
 
 _WITHOUT_SCHEMA: dict[str, type[RawCodec | StringCodec | JsonCodec]] = {
     "raw": RawCodec,
@@ -23,14 +23,14 @@ _WITHOUT_SCHEMA: dict[str, type[RawCodec | StringCodec | JsonCodec]] = {
 
 @dataclass(frozen=True)
 class SerdeSettings:
-    """How the keys or values of a topic are decoded and encoded. All fields but ``format`` are for ``avro``."""
+    """How the keys or values of a topic are decoded and encoded. All fields but ``format`` are about schemas."""
 
     format: SerdeFormat
     schemas: Mapping[int, Path] = field(default_factory=dict)
-    """The ``.avsc`` file of each schema id; alternative to ``registry``."""
+    """The file of each schema id; alternative to ``registry``: ``.avsc``, a descriptor set, or a JSON Schema."""
 
     reader: Path | None = None
-    """The ``.avsc`` file of the application's own schema, into which records are resolved; None = as written."""
+    """Avro: the ``.avsc`` file of the application's own schema, into which records are resolved; None = as written."""
 
     write_id: int | None = None
     """The id of the schema to encode with."""
@@ -39,7 +39,10 @@ class SerdeSettings:
     """The properties of the registry client, at least ``url``. Not in ``repr``, because they can contain a password."""
 
     subject: str | None = None
-    """The subject of the registry in which ``reader`` has the id to encode with."""
+    """The subject of the registry to encode with: Avro with ``reader`` and the id it has there, else the latest."""
+
+    message: str | None = None
+    """Protobuf: the full name of the message to encode; None = the first one of the schema."""
 
 
 def settings_faults(settings: SerdeSettings) -> tuple[SerdeSettingsError, ...]:
@@ -47,9 +50,7 @@ def settings_faults(settings: SerdeSettings) -> tuple[SerdeSettingsError, ...]:
     if settings.format not in get_args(SerdeFormat):
         fix = f"write one of {', '.join(get_args(SerdeFormat))}"
         return (SerdeSettingsError("format", f"{settings.format!r} is not a format", fix),)
-    if settings.format != "avro":
-        return tuple(_unused(settings))
-    return tuple(_avro_faults(settings))
+    return tuple(_unused(settings)) + (tuple(_schema_faults(settings)) if settings.format in WITH_SCHEMA else ())
 
 
 def build_codec(settings: SerdeSettings) -> Codec:
@@ -61,34 +62,68 @@ def build_codec(settings: SerdeSettings) -> Codec:
     """
     for fault in settings_faults(settings):
         raise fault
-    if settings.format != "avro":
-        return _WITHOUT_SCHEMA[settings.format]()
-    source: SchemaSource = RegistrySchemas(settings.registry) if settings.registry else LocalSchemas(settings.schemas)
+    match settings.format:
+        case "avro":
+            return _avro(settings)
+        case "protobuf":
+            return _protobuf(settings)
+        case "jsonschema":
+            return _json_schema(settings)
+    return _WITHOUT_SCHEMA[settings.format]()
+
+
+def _avro(settings: SerdeSettings) -> Codec:
+    source = RegistrySchemas(settings.registry, AVRO) if settings.registry else LocalSchemas(settings.schemas)
     reader = None if settings.reader is None else schema_in_file(settings.reader)
     return AvroCodec(source, reader=reader, write_id=settings.write_id, subject=settings.subject)
 
 
+def _protobuf(settings: SerdeSettings) -> Codec:
+    try:
+        from kafka_redelivery.serdes import protobuf  # noqa: PLC0415 - only who uses it needs the extra
+    except ImportError as error:
+        raise _not_installed("protobuf", error) from error
+    source = (
+        RegistrySchemas(settings.registry, protobuf.PROTOBUF)
+        if settings.registry
+        else KnownSchemas({number: protobuf.schema_in_set(path) for number, path in settings.schemas.items()})
+    )
+    return protobuf.ProtobufCodec(
+        source, write_id=settings.write_id, subject=settings.subject, message=settings.message
+    )
+
+
+def _json_schema(settings: SerdeSettings) -> Codec:
+    try:
+        from kafka_redelivery.serdes import json_schema  # noqa: PLC0415 - as before
+    except ImportError as error:
+        raise _not_installed("jsonschema", error) from error
+    if not settings.registry:
+        return json_schema.JsonSchemaCodec.of(settings.schemas, write_id=settings.write_id)
+    source = RegistrySchemas(settings.registry, json_schema.JSON_SCHEMA)
+    return json_schema.JsonSchemaCodec(source, write_id=settings.write_id, subject=settings.subject)
+
+
+def _not_installed(name: str, error: ImportError) -> SerdeSettingsError:
+    problem = f"what reads {name} is not installed ({error})"
+    return SerdeSettingsError("format", problem, f"install kafka-redelivery[{name}]")
+
+
 def _unused(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
-    given = {
-        "schemas": bool(settings.schemas),
-        "reader": settings.reader is not None,
-        "write_id": settings.write_id is not None,
-        "registry": bool(settings.registry),
-        "subject": settings.subject is not None,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            problem = f"the format {settings.format} has no schema"
-            yield SerdeSettingsError(name, problem, "remove it, or set format: avro")
+    for name, formats in SERDE_OPTIONS.items():
+        if settings.format not in formats and getattr(settings, name) not in (None, {}):
+            problem = f"the format {settings.format} has no such setting"
+            yield SerdeSettingsError(name, problem, f"remove it, or set format: {' or '.join(formats)}")
 
 
-def _avro_faults(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
+def _schema_faults(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
     if settings.schemas and settings.registry:
         yield SerdeSettingsError("registry", "it is set, but so is schemas", "keep either registry or schemas")
     elif settings.registry and "url" not in settings.registry:
         yield SerdeSettingsError("registry", "it has no url", "add url: http://HOST:PORT")
     elif not settings.schemas and not settings.registry:
-        yield SerdeSettingsError("schemas", "avro needs schemas", "give the .avsc file of each id, or a registry")
+        problem = f"{settings.format} needs schemas"
+        yield SerdeSettingsError("schemas", problem, "give the file of each id, or a registry")
     elif settings.schemas and settings.write_id is not None and settings.write_id not in settings.schemas:
         ids = ", ".join(map(str, sorted(settings.schemas)))
         yield SerdeSettingsError("write_id", f"no file is given for the id {settings.write_id}", f"write one of {ids}")
@@ -98,5 +133,3 @@ def _avro_faults(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
         yield SerdeSettingsError("subject", "write_id says what to write with as well", "keep either of them")
     if not settings.registry:
         yield SerdeSettingsError("subject", "only a registry has subjects", "set registry, or write_id instead")
-    if settings.reader is None:
-        yield SerdeSettingsError("subject", "it does not say which schema to write", "set reader to its .avsc file")

@@ -1,7 +1,8 @@
 """Values as text that a person edits, which becomes the same bytes again if nothing is changed.
 
 Text and JSON are edited as the text that they are; JSON in one line gets a line for each item, and is written in one
-line again. Avro is edited as JSON, see :mod:`serdes.avro_json`, and written with the schema of the original.
+line again. Avro is edited as JSON, see :mod:`serdes.avro_json`, and Protobuf as its own JSON; both are written with the
+schema of the original.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, NoReturn
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
 from kafka_redelivery.serdes.errors import DecodeError, EncodeCode, EncodeError, NotIdenticalError
+from kafka_redelivery.serdes.framing import HEADER
 from kafka_redelivery.topology.printable import printable_json
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s"\[\]{},:]+')
@@ -84,6 +86,13 @@ def editable(codec: Codec, data: bytes) -> Editable:
     """
     if isinstance(codec, AvroCodec):
         return _avro(codec, data)
+    if codec.name == "protobuf":
+        from kafka_redelivery.serdes.protobuf import ProtobufCodec  # noqa: PLC0415 - needs an extra
+
+        assert isinstance(codec, ProtobufCodec)  # noqa: S101 - of this name
+        return Editable(codec.text_of(data), ".json", lambda edited: codec.from_text(edited, data))
+    if codec.name == "jsonschema":
+        return _json_schema(codec, data)
     text: str = StringCodec().decode(data) or ""
     return _json(codec, text) if isinstance(codec, JsonCodec) else Editable(text, ".txt", _utf8)
 
@@ -108,6 +117,22 @@ def _json(codec: JsonCodec, text: str) -> Editable:
     except EncodeError:
         pass
     return Editable(text if style is None else indented(text), ".json", encode)
+
+
+def _json_schema(codec: Codec, data: bytes) -> Editable:
+    codec.decode(data)
+    header, document = data[: HEADER.size], data[HEADER.size :]
+    inner = _json(JsonCodec(), StringCodec().decode(document) or "")
+
+    def encode(edited: str) -> bytes:
+        changed = header + inner.encode(edited)
+        try:
+            codec.decode(changed)
+        except DecodeError as error:
+            raise EncodeError(error.codec, EncodeCode.SCHEMA_MISMATCH, error.reason, error.schema_id) from None
+        return changed
+
+    return Editable(inner.text, inner.suffix, encode)
 
 
 def _avro(codec: AvroCodec, data: bytes) -> Editable:

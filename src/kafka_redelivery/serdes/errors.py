@@ -30,10 +30,13 @@ class DecodeCode(StrEnum):
     """There is no schema with the record's id."""
 
     BAD_SCHEMA = "bad_schema"
-    """The schema with the record's id is not a usable Avro schema."""
+    """The schema with the record's id cannot be used."""
 
     AVRO_MISMATCH = "avro_mismatch"
     """The bytes are not a value of the writer schema, or the value does not fit the reader schema."""
+
+    SCHEMA_MISMATCH = "schema_mismatch"
+    """The bytes are not a message, or not a document, of their schema in Protobuf or JSON Schema."""
 
     TOO_DEEP = "too_deep"
     """The value is nested deeper than this package decodes."""
@@ -57,11 +60,14 @@ class EncodeCode(StrEnum):
     AVRO_MISMATCH = "avro_mismatch"
     """The value does not fit the write schema."""
 
+    SCHEMA_MISMATCH = "schema_mismatch"
+    """The value does not fit the write schema in Protobuf or JSON Schema."""
+
     UNKNOWN_SCHEMA = "unknown_schema"
     """The source has no such write schema."""
 
     BAD_SCHEMA = "bad_schema"
-    """The write schema is not a usable Avro schema."""
+    """The write schema cannot be used."""
 
     NO_WRITE_SCHEMA = "no_write_schema"
     """The codec is configured to decode only."""
@@ -148,7 +154,7 @@ class UnknownSchemaError(SerdeError):
 
 
 class SchemaError(SerdeError):
-    """A schema cannot be used: it is not JSON, not Avro, or names a type that no schema defines.
+    """A schema cannot be used: such as one that names a type that no schema defines.
 
     Raised at start, when local schemas are loaded. Fix the schema at ``location``, a file or an id.
     """

@@ -1,6 +1,6 @@
-"""Objects of users' classes as what a codec encodes: dataclasses, pydantic models, msgspec structs and enums.
+"""Objects of users' classes as what a codec encodes: dataclasses, models, structs, Protobuf messages and enums.
 
-pydantic and msgspec are imported only if such an object is written.
+The libraries are imported only if such an object is written.
 """
 
 from __future__ import annotations
@@ -81,6 +81,15 @@ def _writer(kind: type, *, as_json: bool) -> Callable[[Any], Any] | None:
     """Return what writes objects of a class; ``None``: it is no such class."""
     if _is_struct(kind):
         return _msgspec_writer(as_json=as_json)
+    protobuf = sys.modules.get("google.protobuf.message")
+    if protobuf is not None and issubclass(kind, protobuf.Message):
+        from pydantic_core import to_jsonable_python  # noqa: PLC0415 - see above
+
+        from kafka_redelivery.serdes.protobuf_plain import plain_message  # noqa: PLC0415 - see above
+
+        if as_json:
+            return lambda value: to_jsonable_python(plain_message(value), bytes_mode="base64", inf_nan_mode="constants")
+        return plain_message
     pydantic = sys.modules.get("pydantic")
     is_model = pydantic is not None and issubclass(kind, pydantic.BaseModel)
     if not (is_model or is_dataclass(kind)) or kind.__module__.startswith("kafka_redelivery."):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema, read_json, schema_of
@@ -20,6 +21,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
+from kafka_redelivery.serdes.schemas import S
 from kafka_redelivery.topology.urls import without_secrets
 
 if TYPE_CHECKING:
@@ -59,15 +61,45 @@ _NUMBERS = (
 _T = TypeVar("_T")
 
 
-class RegistrySchemas:
+@dataclass(frozen=True, slots=True)
+class SchemaKind(Generic[S]):
+    """The schemas of a format in a registry."""
+
+    type: str
+    """What the registry calls the format, such as ``AVRO``."""
+
+    read: Callable[[str, Mapping[str, str], str], S]
+    """Makes a schema of its text, the texts of all that it refers to by name, and a location for errors.
+
+    Raises ``SchemaError`` for a schema that cannot be used, and ``ValueError`` for an answer that is none.
+    """
+
+    form: str | None = None
+    """The form in which the registry has to return schemas; ``None`` = as they were registered."""
+
+
+def _read_avro(text: str, references: Mapping[str, str], location: str) -> AvroSchema:
+    named: dict[str, JsonSchema] = {
+        name: read_json(each, f"{name} for {location}") for name, each in references.items()
+    }
+    return schema_of(read_json(text, location), location, named.get, is_registered=True)
+
+
+AVRO: Final = SchemaKind("AVRO", _read_avro)
+
+
+class RegistrySchemas(Generic[S]):
     """Schemas of a registry; each is fetched once and then cached."""
 
-    def __init__(self, config: Mapping[str, RegistryValue], clock_s: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, config: Mapping[str, RegistryValue], kind: SchemaKind[S], clock_s: Callable[[], float] = monotonic
+    ) -> None:
         """Create the client without sending a request.
 
         Args:
             config: the properties of the client, by their names (``url``, ``basic.auth.user.info``, ``ssl.*``, ...).
                 Numbers may be text.
+            kind: the format of the schemas.
             clock_s: monotonic seconds.
 
         Raises:
@@ -77,13 +109,14 @@ class RegistrySchemas:
             without_secrets(url.strip()) for url in str(config.get("url", "")).split(",")
         )
         self._client = _client(config)
+        self._kind = kind
         self._lock = threading.Lock()
-        self._schemas: dict[int, AvroSchema] = {}
+        self._schemas: dict[int, S] = {}
         self._clock_s = clock_s
         self._refused: dict[str, tuple[float, SerdeError]] = {}
         """Until when a schema is not requested again, and why."""
 
-    def by_id(self, schema_id: int) -> AvroSchema:
+    def by_id(self, schema_id: int) -> S:
         """Return the schema of the id.
 
         The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``.
@@ -92,7 +125,7 @@ class RegistrySchemas:
 
         Raises:
             UnknownSchemaError: the registry has no schema with this id.
-            SchemaError: the schema is not a usable Avro schema.
+            SchemaError: the schema cannot be used.
             SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
         """
         schema = self._schemas.get(schema_id)
@@ -116,7 +149,7 @@ class RegistrySchemas:
         return schema
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
-        """Return the id of the schema in the subject, without registering it.
+        """Return the id of an Avro schema in the subject, without registering it.
 
         Raises:
             UnknownSchemaError: the registry has no such subject, or the subject does not have the schema.
@@ -124,15 +157,30 @@ class RegistrySchemas:
         """
         return self._request(f"schema {schema.name} in subject {subject}", lambda: self._look_up(subject, schema))
 
-    def _fetch(self, schema_id: int) -> AvroSchema:
-        location = f"{schema_id} of the {self._source}"
-        registered = self._client.get_schema(schema_id)
-        definitions = self._references(registered, location)
-        return schema_of(_json_of(registered, location), location, definitions.get, is_registered=True)
+    def latest_in(self, subject: str) -> int:
+        """Return the id of the latest schema in the subject. The client asks again after ``cache.latest.ttl.sec``.
 
-    def _references(self, registered: Schema, location: str) -> dict[str, JsonSchema]:
+        Raises:
+            UnknownSchemaError: the registry has no such subject.
+            SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
+        """
+        return self._request(f"subject {subject}", lambda: self._latest(subject))
+
+    def _latest(self, subject: str) -> int:
+        found = self._client.get_latest_version(subject)
+        if found.schema_id is None:
+            raise ValueError("an answer without an id")
+        return found.schema_id
+
+    def _fetch(self, schema_id: int) -> S:
+        location = f"{schema_id} of the {self._source}"
+        registered = self._client.get_schema(schema_id, fmt=self._kind.form)
+        text = self._text_of(registered, location)
+        return self._kind.read(text, self._references(registered, location), location)
+
+    def _references(self, registered: Schema, location: str) -> dict[str, str]:
         """Return all schemas that this one refers to, directly or not, by name."""
-        found: dict[str, JsonSchema] = {}
+        found: dict[str, str] = {}
         waiting = list(registered.references or ())
         while waiting:
             reference = waiting.pop()
@@ -141,10 +189,18 @@ class RegistrySchemas:
             if reference.name in found:
                 continue
             # Records may have been written with a version that is deleted now.
-            referred = self._client.get_version(reference.subject, reference.version, deleted=True).schema
-            found[reference.name] = _json_of(referred, f"{reference.name} for {location}")
-            waiting.extend(referred.references or ())
+            version = self._client.get_version(reference.subject, reference.version, deleted=True, fmt=self._kind.form)
+            found[reference.name] = self._text_of(version.schema, f"{reference.name} for {location}")
+            waiting.extend(version.schema.references or ())
         return found
+
+    def _text_of(self, registered: Schema, location: str) -> str:
+        found = registered.schema_type or "AVRO"
+        if found != self._kind.type:
+            raise SchemaError(location, f"is a schema for {found}, not for {self._kind.type}")
+        if registered.schema_str is None:
+            raise ValueError("an answer without a schema")
+        return registered.schema_str
 
     def _look_up(self, subject: str, schema: AvroSchema) -> int:
         from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 - needs the extra, as the client does
@@ -175,14 +231,6 @@ class RegistrySchemas:
             raise problem from error
         self._refused.pop(wanted, None)
         return found
-
-
-def _json_of(registered: Schema, location: str) -> JsonSchema:
-    if registered.schema_type not in {None, "AVRO"}:
-        raise SchemaError(location, f"is a schema for {registered.schema_type}, not for Avro")
-    if registered.schema_str is None:
-        raise ValueError("an answer without a schema")
-    return read_json(registered.schema_str, location)
 
 
 def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, Definitions, JsonSchema, full_name, read_json, schema_of
 from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
@@ -16,18 +16,38 @@ LocalSchema: TypeAlias = Path | JsonSchema
 """The ``.avsc`` file of a schema, or the schema itself."""
 
 
-class SchemaSource(Protocol):
+S = TypeVar("S")
+"""A schema that can be used: an :class:`AvroSchema`, a ``ProtobufSchema`` or a validator of JSON documents."""
+
+
+_S_co = TypeVar("_S_co", covariant=True)
+
+
+class SchemaSource(Protocol[_S_co]):
     """Returns the schema of an id, and the id of a schema. Implementations are thread-safe."""
 
-    def by_id(self, schema_id: int) -> AvroSchema:
+    def by_id(self, schema_id: int) -> _S_co:
         """Return the schema with the id; the same object on every call.
 
         Raises:
             UnknownSchemaError: no schema has this id.
-            SchemaError: the schema is not a usable Avro schema.
+            SchemaError: the schema cannot be used.
             SchemaSourceUnavailable: the source is unavailable at present.
         """
         ...
+
+    def latest_in(self, subject: str) -> int:
+        """Return the id of the latest schema in the subject.
+
+        Raises:
+            UnknownSchemaError: there is no such subject.
+            SchemaSourceUnavailable: the source is unavailable at present.
+        """
+        ...
+
+
+class AvroSource(SchemaSource[AvroSchema], Protocol):
+    """Schemas that can be looked up, too."""
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
         """Return the id of the schema in the subject.
@@ -39,8 +59,43 @@ class SchemaSource(Protocol):
         ...
 
 
-class LocalSchemas:
-    """Schemas in local files or in the configuration, by the ids in the records.
+class KnownSchemas(Generic[S]):
+    """Schemas by the ids in the records, all read before the first record."""
+
+    def __init__(self, schemas: Mapping[int, S]) -> None:
+        """Take the schemas.
+
+        Raises:
+            SchemaError: an id is out of range.
+        """
+        for schema_id in schemas:
+            check_id(schema_id, f"id {schema_id}")
+        self._schemas = schemas
+
+    def by_id(self, schema_id: int) -> S:
+        """Return the schema with the id.
+
+        Raises:
+            UnknownSchemaError: no schema has this id.
+        """
+        schema = self._schemas.get(schema_id)
+        if schema is None:
+            raise UnknownSchemaError("the local schemas", f"schema with id {schema_id}")
+        return schema
+
+    def latest_in(self, subject: str) -> int:
+        """Raise ``UnknownSchemaError``: files have no subjects."""
+        raise UnknownSchemaError("the local schemas", f"subject {subject}")
+
+
+def check_id(schema_id: int, location: str) -> None:
+    """Raise ``SchemaError`` for an id that does not fit into the wire format."""
+    if not 0 <= schema_id <= MAX_ID:
+        raise SchemaError(location, f"has the id {schema_id}; an id is 0 to {MAX_ID}")
+
+
+class LocalSchemas(KnownSchemas[AvroSchema]):
+    """Avro schemas in local files or in the configuration, by the ids in the records.
 
     A schema may name types that another schema defines. These are looked up first in ``<full name>.avsc`` in the folder
     of the file, then among the other schemas.
@@ -53,21 +108,12 @@ class LocalSchemas:
             SchemaError: a file cannot be read or is not a usable Avro schema, or an id is out of range.
         """
         found = {schema_id: _Local(schema_id, schema) for schema_id, schema in schemas.items()}
-        self._schemas = {
-            schema_id: schema_of(local.json, local.location, _definitions(local, found))
-            for schema_id, local in found.items()
-        }
-
-    def by_id(self, schema_id: int) -> AvroSchema:
-        """Return the schema with the id.
-
-        Raises:
-            UnknownSchemaError: no schema has this id.
-        """
-        schema = self._schemas.get(schema_id)
-        if schema is None:
-            raise UnknownSchemaError("the local schemas", f"schema with id {schema_id}")
-        return schema
+        super().__init__(
+            {
+                schema_id: schema_of(local.json, local.location, _definitions(local, found))
+                for schema_id, local in found.items()
+            }
+        )
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
         """Return the smallest id whose schema writes the same bytes; files have no subjects, so ``subject`` is ignored.
@@ -87,8 +133,7 @@ class _Local:
     def __init__(self, schema_id: int, schema: LocalSchema) -> None:
         self.path = schema if isinstance(schema, Path) else None
         self.location = str(schema) if isinstance(schema, Path) else f"id {schema_id}"
-        if not 0 <= schema_id <= MAX_ID:
-            raise SchemaError(self.location, f"has the id {schema_id}; an id is 0 to {MAX_ID}")
+        check_id(schema_id, self.location)
         self.json: JsonSchema = read_file(schema) if isinstance(schema, Path) else schema
 
 

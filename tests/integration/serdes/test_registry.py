@@ -13,7 +13,7 @@ import pytest
 
 import kafka_redelivery.serdes.registry as registry_module
 from kafka_redelivery.serdes.avro import AvroCodec
-from kafka_redelivery.serdes.avro_schema import schema_of
+from kafka_redelivery.serdes.avro_schema import AvroSchema, schema_of
 from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
@@ -24,7 +24,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.registry import REFUSED_FOR_S, RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.registry import AVRO, REFUSED_FOR_S, RegistrySchemas, RegistryValue
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry
@@ -35,9 +35,9 @@ UNITED = b"\x00\x00\x00\x00\x07\x04UA"
 
 def source(
     registry: Registry, clock_s: Callable[[], float] = time.monotonic, /, **config: RegistryValue
-) -> RegistrySchemas:
+) -> RegistrySchemas[AvroSchema]:
     """A source that gives up at once."""
-    return RegistrySchemas({"url": registry.url, "max.retries": 0, **config}, clock_s)
+    return RegistrySchemas({"url": registry.url, "max.retries": 0, **config}, AVRO, clock_s)
 
 
 def test_a_schema_is_fetched_once_and_kept(registry: Registry) -> None:
@@ -171,7 +171,7 @@ def test_missing_schemas_take_limited_memory(registry: Registry, monkeypatch: py
 @pytest.mark.parametrize(
     ("schema", "more", "reason"),
     [
-        (FLIGHT, {"schemaType": "PROTOBUF"}, "PROTOBUF, not for Avro"),
+        (FLIGHT, {"schemaType": "PROTOBUF"}, "PROTOBUF, not for AVRO"),
         ({"type": "record"}, {}, "not a usable Avro schema"),
         ("geo.Airport", {}, "geo.Airport, which no schema defines"),
     ],
@@ -251,7 +251,7 @@ def test_a_registry_out_of_reach_says_nothing_of_the_record() -> None:
     """A refused connection is an outage."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    codec = AvroCodec(RegistrySchemas({"url": f"http://127.0.0.1:{port}", "max.retries": 0}))
+    codec = AvroCodec(RegistrySchemas({"url": f"http://127.0.0.1:{port}", "max.retries": 0}, AVRO))
     with pytest.raises(SchemaSourceUnavailable, match="refused"):
         codec.decode(UNITED)
 
@@ -261,7 +261,7 @@ def test_a_registry_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "max.retries": "0"}
         with pytest.raises(SchemaSourceUnavailable, match="Timeout"):
-            RegistrySchemas({**silent, "timeout": "0.2"}).by_id(7)
+            RegistrySchemas({**silent, "timeout": "0.2"}, AVRO).by_id(7)
 
 
 def test_credentials_are_sent_and_not_told(registry: Registry) -> None:
@@ -271,7 +271,7 @@ def test_credentials_are_sent_and_not_told(registry: Registry) -> None:
     assert source(registry, **{"basic.auth.user.info": "user:secret"}).by_id(7).name == "Flight"
     wrong = registry.url.replace("://", "://user:guess@")
     with pytest.raises(SchemaSourceUnavailable) as caught:
-        RegistrySchemas({"url": wrong}).by_id(7)
+        RegistrySchemas({"url": wrong}, AVRO).by_id(7)
     assert registry.url.replace("://", "://********@") in str(caught.value)
     assert "guess" not in str(caught.value)
 
@@ -282,7 +282,7 @@ def test_the_second_of_two_urls_stands_in_for_the_first(registry: Registry) -> N
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     config = {"url": f"http://127.0.0.1:{port}, {registry.url}", "max.retries": "0"}
-    assert RegistrySchemas(config).by_id(7).name == "Flight"
+    assert RegistrySchemas(config, AVRO).by_id(7).name == "Flight"
 
 
 def test_threads_that_need_one_schema_fetch_it_once(registry: Registry) -> None:
@@ -315,7 +315,7 @@ def test_threads_that_need_one_schema_fetch_it_once(registry: Registry) -> None:
 def test_properties_the_client_refuses_are_told_at_start(config: Mapping[str, RegistryValue], field: str) -> None:
     """A typing error in a property is one clear line, not a failure at the first record."""
     with pytest.raises(SerdeSettingsError) as caught:
-        RegistrySchemas(config)
+        RegistrySchemas(config, AVRO)
     assert caught.value.field == field
 
 
@@ -325,7 +325,7 @@ def test_properties_the_client_refuses_are_told_at_start(config: Mapping[str, Re
 def test_a_refused_url_is_named_without_its_password(url: str) -> None:
     """The client's own message has the whole address."""
     with pytest.raises(SerdeSettingsError) as caught:
-        RegistrySchemas({"url": url})
+        RegistrySchemas({"url": url}, AVRO)
     assert "canary" not in str(caught.value)
 
 
@@ -333,4 +333,17 @@ def test_without_the_client_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     """Who needs the registry learns what to install; nobody else needs it."""
     monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
     with pytest.raises(SerdeSettingsError, match=r"kafka-redelivery\[registry\]"):
-        RegistrySchemas({"url": "http://x"})
+        RegistrySchemas({"url": "http://x"}, AVRO)
+
+
+def test_the_latest_schema_of_a_subject_is_written(registry: Registry) -> None:
+    """Without a reader the subject says with what, as of the first record that is written."""
+    registry.add(6, {**FLIGHT, "name": "Other"}, version=1)
+    registry.add(7, FLIGHT, version=2)
+    codec = AvroCodec(source(registry), subject="flights-value")
+    assert codec.encode({"carrier": "UA"}) == UNITED
+    assert codec.encode({"carrier": "UA"}) == UNITED
+    assert registry.requests == ["GET /subjects/flights-value/versions/latest", "GET /schemas/ids/7"]
+    with pytest.raises(EncodeError) as caught:
+        AvroCodec(source(registry), subject="other").encode({"carrier": "UA"})
+    assert caught.value.code == EncodeCode.UNKNOWN_SCHEMA

@@ -1,12 +1,19 @@
 """HandlerKit.from_config takes schemas from files in place of a registry."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from kafka_redelivery import AvroCodec, HandlerKit, Record
+from kafka_redelivery import AvroCodec, Context, HandlerKit, Record
+from kafka_redelivery.dead_letters.decoding import texts_of
 from kafka_redelivery.serdes.errors import UnknownSchemaError
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Ack, DeadLetter
+from tests.unit.serdes.flights import DESCRIPTOR_SET, HEADER, Flight, Gate
 
 REGISTRY = 'registry: {url: "http://registry.invalid:8081", basic.auth.user.info: "a:b"}'
 TEXT = f"""
@@ -85,3 +92,90 @@ def test_a_subject_without_a_file_is_refused(file: Path) -> None:
     other.write_text(ORDER.replace('"id"', '"n"'))
     with pytest.raises(UnknownSchemaError, match=r"schema Order \(for receipts-value\)"):
         kit_of(file, "receipts", {7: "other.avsc"})
+
+
+OTHERS = f"""
+group: billing
+kafka: {{bootstrap.servers: "localhost:9092"}}
+sources:
+  - topic: flights
+    value: {{format: protobuf, {REGISTRY}, message: nyc.Flight}}
+outputs:
+  - topic: gone
+    value: {{format: protobuf, {REGISTRY}, subject: gone-value, message: nyc.Flight}}
+  - topic: told
+    value: {{format: jsonschema, {REGISTRY}, subject: told-value}}
+handler: {{callable: "kit_handlers:unused"}}
+"""
+
+
+class Seen(BaseModel):
+    carrier: str
+    number: int | None = None
+
+
+def others(folder: Path, handler: Callable[..., None]) -> HandlerKit:
+    """A kit with Protobuf and JSON Schema, each with its own files."""
+    (folder / "redelivery.yaml").write_text(OTHERS)
+    (folder / "flight.desc").write_bytes(DESCRIPTOR_SET)
+    (folder / "told.json").write_text('{"type": "object", "required": ["carrier"]}')
+    schemas = {7: "flight.desc", 8: "told.json"}
+    return HandlerKit.from_config(folder / "redelivery.yaml", handler=handler, schemas=schemas, environment={})
+
+
+def test_protobuf_and_json_schema_have_files_of_their_own(tmp_path: Path) -> None:
+    """A message is sent on as it is, and becomes a document for JSON Schema."""
+
+    def send(record: Record, context: Context) -> None:
+        context.send("gone", record.value)
+        context.send("told", record.value)
+
+    flight = HEADER + b"\x0a\x02UA" + b"\x2a\x01\xff" + b"\xa2\x06\x01x"
+    [delivery] = others(tmp_path, send).deliver(flight)
+    assert delivery.failure is None
+    gone, told = (each.value for each in delivery.outputs)
+    assert gone == flight
+    assert told is not None
+    assert told[:5] == b"\0\0\0\0\x08"
+    document = json.loads(told[5:])
+    assert (document["carrier"], document["tag"]) == ("UA", "_w==")
+
+
+@pytest.mark.parametrize("kind", [Flight, Gate | Flight, Seen], ids=["class", "union", "model"])
+def test_a_handler_takes_a_generated_class_or_a_model(tmp_path: Path, kind: Any) -> None:  # noqa: ANN401 - a type
+    """Of a dict that the test delivers, too."""
+    seen: list[Any] = []
+
+    def take(flight: object) -> None:
+        seen.append(flight)
+
+    take.__annotations__["flight"] = kind
+    deliveries = others(tmp_path, take).deliver({"carrier": "UA", "number": 0})
+    assert deliveries[0].failure is None
+    assert (seen[0].carrier, seen[0].number) == ("UA", 0)
+    assert isinstance(seen[0], kind)
+
+
+def test_a_message_of_another_class_is_undecodable(tmp_path: Path) -> None:
+    """The error names both."""
+
+    def take(gate: object) -> None:
+        raise AssertionError(gate)
+
+    take.__annotations__["gate"] = Gate
+    [delivery] = others(tmp_path, take).deliver({"carrier": "UA"})
+    assert isinstance(delivery.decision, DeadLetter)
+    assert delivery.failure is not None
+    assert "is a nyc.Flight, not a nyc.Gate" in delivery.failure.message
+
+
+def test_where_reads_a_message_as_json(tmp_path: Path) -> None:
+    """The decoded value, as `--where` and the console have it; bytes that are no message have none."""
+    others(tmp_path, print)
+    text = OTHERS.replace(REGISTRY, "schemas: {7: flight.desc}").partition("outputs:")[0]
+    settings = load_settings(text + 'handler: {callable: "a:b"}', name="test", environment={})
+    as_text = texts_of(settings, tmp_path)["flights"]
+    found = as_text(HEADER + b"\x0a\x02UA\x18\x05")
+    assert found is not None
+    assert json.loads(found) == {"carrier": "UA", "distance": 5} | json.loads(found)
+    assert as_text(b"no message") is None

@@ -31,8 +31,12 @@ class Registry:
     def add(
         self, schema_id: int, schema: object, subject: str = "flights-value", version: int = 1, **more: object
     ) -> None:
-        """Register a schema; ``more`` are further fields of the answer (``schemaType``, ``references``)."""
-        self.schemas[schema_id] = {"schema": json.dumps(schema), **more}
+        """Register a schema; ``more`` are further fields of the answer (``schemaType``, ``references``).
+
+        The text of one for Protobuf is that of the answer.
+        """
+        text = str(schema) if more.get("schemaType") == "PROTOBUF" else json.dumps(schema)
+        self.schemas[schema_id] = {"schema": text, **more}
         self.versions[subject, version] = schema_id
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, object]:
@@ -41,26 +45,35 @@ class Registry:
             case ["schemas", "ids", schema_id] if method == "GET":
                 found = self.schemas.get(int(schema_id))
                 return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+            case ["subjects", subject, "versions", "latest"] if method == "GET":
+                versions = [number for name, number in self.versions if name == subject]
+                if not versions:
+                    return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
+                return 200, self._registered(subject, max(versions), self.versions[subject, max(versions)])
             case ["subjects", subject, "versions", version] if method == "GET":
                 versioned = self.versions.get((subject, int(version)))
                 if versioned is None:
                     return 404, {"error_code": 40402, "message": "Version not found."}
                 return 200, self._registered(subject, int(version), versioned)
             case ["subjects", subject] if method == "POST":
-                return self._look_up(subject, json.loads(json.loads(body)["schema"]))
+                return self._look_up(subject, json.loads(body)["schema"])
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _look_up(self, subject: str, schema: object) -> tuple[int, object]:
+    def _look_up(self, subject: str, schema: str) -> tuple[int, object]:
         mine = {version: schema_id for (name, version), schema_id in self.versions.items() if name == subject}
         if not mine:
             return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
         for version, schema_id in mine.items():
-            if json.loads(self.schemas[schema_id]["schema"]) == schema:
+            if _meaning(self.schemas[schema_id]["schema"]) == _meaning(schema):
                 return 200, self._registered(subject, version, schema_id)
         return 404, {"error_code": 40403, "message": "Schema not found"}
 
     def _registered(self, subject: str, version: int, schema_id: int) -> object:
         return {"subject": subject, "version": version, "id": schema_id, **self.schemas[schema_id]}
+
+
+def _meaning(text: str) -> object:
+    return json.loads(text) if text[:1] in '{["' else text
 
 
 def handler_for(registry: Registry) -> type[BaseHTTPRequestHandler]:
@@ -78,17 +91,18 @@ def handler_for(registry: Registry) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             path = urlsplit(self.path).path
+            as_text = "format=serialized" not in self.path and self.command == "GET"
             registry.requests.append(f"{self.command} {path}")
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             time.sleep(registry.seconds)
-            status, answer = self._answer(path, body)
+            status, answer = self._answer(path, body, as_text=as_text)
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
 
-        def _answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        def _answer(self, path: str, body: bytes, *, as_text: bool) -> tuple[int, bytes]:
             if registry.instead is not None:
                 return registry.instead
             if registry.password is not None:
@@ -96,6 +110,8 @@ def handler_for(registry: Registry) -> type[BaseHTTPRequestHandler]:
                 if self.headers.get("Authorization") != expected:
                     return 401, b'{"error_code": 401, "message": "Unauthorized"}'
             status, answer = registry.answer(self.command, path, body)
+            if as_text and isinstance(answer, dict) and answer.get("schemaType") == "PROTOBUF":
+                answer = {**answer, "schema": 'syntax = "proto3";'}
             return status, json.dumps(answer).encode()
 
     return Handler

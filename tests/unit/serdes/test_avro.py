@@ -379,6 +379,10 @@ class Faulty:
         self.asked.append((subject, schema.name))
         raise self.error
 
+    def latest_in(self, subject: str) -> int:
+        self.asked.append(subject)
+        raise self.error
+
 
 def test_an_unavailable_source_is_not_the_records_fault() -> None:
     """While schemas cannot be had, no record is called undecodable, and the next one asks again."""

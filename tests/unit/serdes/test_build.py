@@ -12,6 +12,8 @@ from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.build import SerdeSettings, build_codec, settings_faults
 from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.errors import SchemaError, SerdeSettingsError
+from kafka_redelivery.serdes.json_schema import JsonSchemaCodec
+from kafka_redelivery.serdes.protobuf import ProtobufCodec
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry
@@ -36,6 +38,8 @@ def flight(tmp_path: Path) -> Path:
         (SerdeSettings("string"), StringCodec),
         (SerdeSettings("json"), JsonCodec),
         (SerdeSettings("avro", registry=URL), AvroCodec),
+        (SerdeSettings("protobuf", registry=URL), ProtobufCodec),
+        (SerdeSettings("jsonschema", registry=URL), JsonSchemaCodec),
     ],
     ids=lambda value: getattr(value, "format", ""),
 )
@@ -76,9 +80,12 @@ def test_avro_from_a_registry_reads_and_writes(registry: Registry, flight: Path)
         ({"format": "avro", "schemas": {1: HERE}, "registry": URL}, ["registry"]),
         ({"format": "avro", "registry": {"timeout": "1"}}, ["registry"]),
         ({"format": "avro", "schemas": {1: HERE}, "write_id": 0}, ["write_id"]),
-        ({"format": "avro", "registry": URL, "subject": "s"}, ["subject"]),
+        ({"format": "protobuf"}, ["schemas"]),
+        ({"format": "protobuf", "registry": URL, "reader": HERE}, ["reader"]),
+        ({"format": "jsonschema", "registry": URL, "message": "nyc.Flight"}, ["message"]),
+        ({"format": "jsonschema", "schemas": {1: HERE}, "subject": "s"}, ["subject"]),
         ({"format": "avro", "registry": URL, "subject": "s", "reader": HERE, "write_id": 0}, ["subject"]),
-        ({"format": "avro", "schemas": {1: HERE}, "subject": "s", "write_id": 2}, ["write_id"] + ["subject"] * 3),
+        ({"format": "avro", "schemas": {1: HERE}, "subject": "s", "write_id": 2}, ["write_id"] + ["subject"] * 2),
     ],
     ids=str,
 )

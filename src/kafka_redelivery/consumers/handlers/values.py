@@ -1,7 +1,7 @@
 """Typed values: a handler gets an object of its own type instead of what the codec has decoded.
 
 The type is that of the handler's first parameter, or one that is given beside the handler. It is looked at once, at the
-start. pydantic and msgspec are imported only for a handler with a type.
+start. Libraries of types are imported only for a handler with one of their types.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVa
 from kafka_redelivery.consumers.errors import HandlerLoadError, InvalidValueError
 from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.serdes.objects import plain
 
-_KINDS: Final = "a dataclass, a pydantic model, a TypedDict or a msgspec struct"
+_KINDS: Final = "a dataclass, a pydantic model, a TypedDict, a msgspec struct or a class of Protobuf"
 _FAULTS: Final = 3
 """Number of faults that an error names."""
 
@@ -152,9 +153,11 @@ class ValueType:
         kinds = {_library(each, self._name, target) for each in members if each is not types.NoneType}
         self._optional = types.NoneType in members
         if len(kinds) != 1:
-            problem = f"takes {self._name}, which has no type of a value, or mixes msgspec structs with other types"
+            problem = f"takes {self._name}, which has no type of a value, or mixes types of several libraries"
             raise HandlerLoadError(target, problem, f"take one of these: {_KINDS}")
-        found = _msgspec(of, target) if kinds == {"msgspec"} else _pydantic(of, target)
+        library = kinds.pop()
+        self._plain = library != "protobuf"
+        found = {"msgspec": _msgspec, "protobuf": _protobuf, "pydantic": _pydantic}[library](of, target)
         self._convert, self._error, self._explain, self._takes_bytes = found
 
     def check_source(self, undecoded: str, target: str) -> None:
@@ -186,6 +189,8 @@ class ValueType:
                 return None
             text = f"$: null or a tombstone, but the handler takes {self._name} without None"
             raise InvalidValueError(text, text)
+        if self._plain and type(decoded) is not dict and hasattr(decoded, "DESCRIPTOR"):
+            decoded = plain(decoded)  # a message of Protobuf
         try:
             return self._convert(decoded)
         except self._error as error:
@@ -212,10 +217,14 @@ def _members(of: object) -> Iterator[object]:
 def _library(member: object, name: str, target: str) -> str:
     """Return which library converts values to a type."""
     kind = get_origin(member) or member  # the class of Page[Order]
-    if isinstance(kind, type) and not kind.__module__.startswith("kafka_redelivery."):
+    # A class of a message that is made at run time has no module.
+    if isinstance(kind, type) and not (kind.__module__ or "").startswith("kafka_redelivery."):
         msgspec, pydantic = sys.modules.get("msgspec"), sys.modules.get("pydantic")
+        protobuf = sys.modules.get("google.protobuf.message")
         if msgspec and issubclass(kind, msgspec.Struct):
             return "msgspec"
+        if protobuf and issubclass(kind, protobuf.Message):
+            return "protobuf"
         if is_dataclass(kind) or _is_typed_dict(kind) or (pydantic and issubclass(kind, pydantic.BaseModel)):
             return "pydantic"
     named = "" if _name(member) == name else f" in {name}"
@@ -327,6 +336,24 @@ def _msgspec(of: object, target: str) -> _Conversion:
     members = [each for each in _members(of) if each is not types.NoneType]
     wanted = members[0] if len(members) == 1 else of
     return functools.partial(msgspec.convert, type=wanted, str_keys=True), msgspec.ValidationError, explain, False
+
+
+def _protobuf(of: object, _target: str) -> _Conversion:
+    classes: dict[str, Any] = {
+        each.DESCRIPTOR.full_name: each  # type: ignore[attr-defined] # classes of messages
+        for each in _members(of)
+        if each is not types.NoneType
+    }
+    wanted = " or ".join(classes)
+
+    def convert(decoded: Any) -> Any:  # noqa: ANN401 - a message
+        name = decoded.DESCRIPTOR.full_name if hasattr(decoded, "DESCRIPTOR") else type(decoded).__name__
+        kind = classes.get(name)
+        if kind is None:
+            raise ValueError(f"$: is a {name}, not a {wanted}")
+        return decoded if isinstance(decoded, kind) else kind.FromString(decoded.SerializeToString())
+
+    return convert, ValueError, lambda error: (str(error), str(error)), False
 
 
 def _foreign(node: object, seen: set[int]) -> Iterator[str]:

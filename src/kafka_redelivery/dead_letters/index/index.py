@@ -37,6 +37,7 @@ from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, LetterState, Selection, Standing, letter_document
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, refuse_group
+from kafka_redelivery.topology.config.settings import WITH_SCHEMA
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import identities
@@ -432,7 +433,7 @@ def _basis(settings: LetterSource, group: str | None) -> Basis:
         group=group or settings.group,
         values=settings.dead_letters.index.values and not class_only,
         class_only=class_only,
-        undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format == "avro")),
+        undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format in WITH_SCHEMA)),
         recognition=settings.recognition if isinstance(settings, OtherSystem) else None,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import GenerateJsonSchema
@@ -90,19 +90,40 @@ class Isolation(StrEnum):
     """A slot is a child process."""
 
 
-SerdeFormat: TypeAlias = Literal["raw", "string", "json", "avro"]
+SerdeFormat: TypeAlias = Literal["raw", "string", "json", "avro", "protobuf", "jsonschema"]
 """The formats of keys and values. :mod:`serdes.build` has a codec for each."""
+
+WITH_SCHEMA: Final = ("avro", "protobuf", "jsonschema")
+"""The formats whose values name a schema."""
+
+SERDE_OPTIONS: Final[Mapping[str, tuple[SerdeFormat, ...]]] = {
+    "schemas": WITH_SCHEMA,
+    "reader": ("avro",),
+    "write_id": WITH_SCHEMA,
+    "registry": WITH_SCHEMA,
+    "subject": WITH_SCHEMA,
+    "message": ("protobuf",),
+}
+"""The formats that have each field of a :class:`SerdeSection`."""
 
 
 class SerdeSection(Section):
     """The format of keys or values. The paths in ``schemas`` and ``reader`` are relative to the configuration file."""
 
     format: SerdeFormat = "raw"
-    schemas: dict[int, str] = Field({}, description="Avro: .avsc file of each schema id.")
+    schemas: dict[int, str] = Field(
+        {}, description="File of each schema id: Avro's .avsc, a descriptor set of Protobuf, or a JSON Schema."
+    )
     reader: str | None = Field(None, description="Avro: .avsc file of the reader schema.")
-    write_id: int | None = Field(None, description="Avro: id of the schema that outputs are written with.")
-    registry: dict[str, str] = Field({}, repr=False, description="Avro: settings of the schema registry's client.")
-    subject: str | None = Field(None, description="Avro: subject in the registry that outputs are written with.")
+    write_id: int | None = Field(None, description="Id of the schema that outputs are written with.")
+    registry: dict[str, str] = Field({}, repr=False, description="Settings of the schema registry's client.")
+    subject: str | None = Field(
+        None,
+        description="Subject in the registry that outputs are written with: its id of reader, or its latest schema.",
+    )
+    message: str | None = Field(
+        None, description="Protobuf: full name of the message that outputs are written as; by default the first one."
+    )
 
 
 class CodecSection(Section):

@@ -500,14 +500,14 @@ def takes(annotation: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        (dict, "type dict, which is neither Record nor a dataclass, a pydantic model, a TypedDict or a msgspec struct"),
+        (dict, "type dict, which is neither Record nor a dataclass, a pydantic model, a TypedDict, a msgspec struct"),
         (list[Order], "neither Record nor"),
         (int | None, "type int in int | None, which is neither"),
         (Record[int], "type int, which is neither"),
         (Opaque, "neither Record nor"),
         (Context, "neither Record nor"),
         (None, "has no type of a value"),
-        (Order | OrderStruct, "mixes msgspec structs"),
+        (Order | OrderStruct, "mixes types of several libraries"),
         ("Nowhere", "type Nowhere, which cannot be resolved: NameError"),
         ("Record[OnlyForCheckers]", "which cannot be resolved"),
         ("OnlyForCheckers", "which cannot be resolved"),

@@ -117,7 +117,13 @@ def strategy(text: str) -> str:
         # Serdes.
         (value("format: avro"), "sources.0.value.format", "neither schemas nor a registry"),
         (value("format: avro, registry: {a: b}"), "sources.0.value.registry", "has no url"),
-        (value("schemas: {1: a}"), "sources.0.value.schemas", "is only for format: avro, but the format is raw"),
+        (value("schemas: {1: a}"), "sources.0.value.schemas", "is only for format: avro or protobuf or jsonschema"),
+        (value("format: protobuf"), "sources.0.value.format", "neither schemas nor a registry"),
+        (
+            value("format: jsonschema, registry: {url: u}, message: m"),
+            "sources.0.value.message",
+            "only for format: protobuf",
+        ),
         (value("format: json, subject: s"), "sources.0.value.subject", "the format is json"),
         (value("format: avro, schemas: {1: a}, writeId: 2"), "sources.0.value.writeId", "is not in schemas"),
         (value("format: avro, schemas: {1: a}, subject: s"), "sources.0.value.subject", "there is no registry"),

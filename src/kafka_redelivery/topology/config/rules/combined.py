@@ -24,6 +24,8 @@ from kafka_redelivery.topology.config.classic_section import (
 from kafka_redelivery.topology.config.rules.clients import client_rules, timing_rules
 from kafka_redelivery.topology.config.section import PolicyEntrySection, RedeliveryPolicySection, Section
 from kafka_redelivery.topology.config.settings import (
+    SERDE_OPTIONS,
+    WITH_SCHEMA,
     BatchSection,
     CodecSection,
     HandlerSection,
@@ -415,9 +417,6 @@ def _artemis(artemis: ArtemisSection) -> Iterator[Violation]:
             yield Violation(here, problem, "merge the two entries")
 
 
-_AVRO_ONLY = ("schemas", "reader", "write_id", "registry", "subject")
-
-
 def serde_rules(settings: Settings) -> Iterator[Violation]:
     """Yield serde settings of sources and outputs that contradict each other or are incomplete."""
     sections: list[tuple[str, tuple[CodecSection, ...]]] = [
@@ -428,24 +427,26 @@ def serde_rules(settings: Settings) -> Iterator[Violation]:
         for index, codec in enumerate(codecs):
             for side, serde in (("key", codec.key), ("value", codec.value)):
                 path: Path = (name, index, side)
-                if serde.format == "avro":
-                    yield from _avro(path, serde, writes=name == "outputs")
-                else:
-                    yield from _other(path, serde)
+                yield from _foreign_options(path, serde)
+                if serde.format in WITH_SCHEMA:
+                    yield from _schema(path, serde, writes=name == "outputs")
 
 
-def _other(path: Path, serde: SerdeSection) -> Iterator[Violation]:
-    for field in _AVRO_ONLY:
-        if getattr(serde, field) != SerdeSection.model_fields[field].default:
+def _foreign_options(path: Path, serde: SerdeSection) -> Iterator[Violation]:
+    for field, formats in SERDE_OPTIONS.items():
+        if serde.format not in formats and getattr(serde, field) != SerdeSection.model_fields[field].default:
             name = str(SerdeSection.model_fields[field].alias)
-            problem = f"is only for format: avro, but the format is {serde.format}"
-            yield Violation((*path, name), problem, "write format: avro, or remove it", key=True)
+            problem = f"is only for format: {' or '.join(formats)}, but the format is {serde.format}"
+            yield Violation((*path, name), problem, f"write format: {formats[0]}, or remove it", key=True)
 
 
-def _avro(path: Path, serde: SerdeSection, *, writes: bool) -> Iterator[Violation]:
+_EXAMPLES = {"avro": "order.avsc", "protobuf": "order.desc", "jsonschema": "order.json"}
+
+
+def _schema(path: Path, serde: SerdeSection, *, writes: bool) -> Iterator[Violation]:
     if not serde.schemas and not serde.registry:
-        problem = "is avro, but has neither schemas nor a registry"
-        fix = "add schemas: {1: order.avsc} or registry: {url: http://registry:8081}"
+        problem = f"is {serde.format}, but has neither schemas nor a registry"
+        fix = f"add schemas: {{1: {_EXAMPLES[serde.format]}}} or registry: {{url: http://registry:8081}}"
         yield Violation((*path, "format"), problem, fix)
         return
     if serde.registry and "url" not in serde.registry:
