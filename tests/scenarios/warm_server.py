@@ -27,6 +27,7 @@ _GRACE_S: Final = 1.0
 
 _NOT_LOADED: Final = (
     "kafka_redelivery.pipeline",
+    "kafka_redelivery.spark",
     "kafka_redelivery.cli.console",
     "kafka_redelivery.cli.views.dlq",
     "kafka_redelivery.cli.views.letter",
