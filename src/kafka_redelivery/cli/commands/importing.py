@@ -15,7 +15,12 @@ import typer
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
-from kafka_redelivery.topology.migration.conversion import broker_version, read_broker_configuration, to_yaml
+from kafka_redelivery.topology.migration.conversion import (
+    PROPERTIES,
+    broker_version,
+    read_broker_configuration,
+    to_yaml,
+)
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
@@ -26,6 +31,7 @@ _READ_TIMEOUT_S = 10.0
 
 _XML_AND = "&amp;"
 _CHUNK_BYTES = 2**20
+_MAX_FILES = 100
 _LOCAL = frozenset(("", "localhost"))
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WEB = re.compile(r"(?:https?|ftp)://[^?#]*\.xml(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
@@ -33,7 +39,10 @@ _WEB = re.compile(r"(?:https?|ftp)://[^?#]*\.xml(?:[?#].*)?", re.IGNORECASE | re
 
 def import_configuration(
     source: Annotated[
-        str, typer.Argument(help="activemq.xml, broker.xml, or a connection URI in quotes; - for standard input.")
+        str,
+        typer.Argument(
+            help="activemq.xml, broker.xml, the folder with one, or a connection URI in quotes; - for standard input."
+        ),
     ],
     properties: Annotated[
         list[str] | None,
@@ -80,13 +89,56 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
             imported.note(None, f"{_XML_AND}, which stands for & in an XML file, is read as &")
         return imported
     try:
+        path = _in_folder(Path(path)) if Path(path).is_dir() else path
         content = _content(path)
+        files = _beside(Path(path), content)
     except FileNotFoundError:
         hint = "" if path != source else ", and it is no connection URI"
         raise MigrationError(source, f"there is no such file{hint}") from None
     except (OSError, ValueError) as error:
         raise MigrationError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return read_broker_configuration(content, Path(path).name, values, version)
+    bootstrap = _BOOTSTRAP.search(content) if Path(path).name == "bootstrap.xml" else None
+    if bootstrap is not None:
+        named = Path(path).with_name(Path(unquote(bootstrap[1].decode(errors="replace"))).name)
+        return read_source(str(named), values, version)
+    return read_broker_configuration(content, Path(path).name, values, version, files)
+
+
+_BOOTSTRAP = re.compile(rb"""<server\s[^>]*?configuration=["']([^"']+)""")
+_INCLUDED = re.compile(rb"""<(?:\w+:)?include\s[^>]*?href=["']([^"']+)""")
+_IN_FOLDER = ("broker.xml", "etc/broker.xml", "activemq.xml", "conf/activemq.xml")
+
+
+def _in_folder(folder: Path) -> str:
+    """Return the file that a broker reads in its folder.
+
+    Raises:
+        MigrationError: there is none.
+    """
+    for name in _IN_FOLDER:
+        if (folder / name).is_file():
+            return str(folder / name)
+    raise MigrationError(str(folder), f"cannot be read: it is a folder without {', '.join(_IN_FOLDER)}")
+
+
+def _beside(path: Path, content: bytes) -> dict[str, bytes]:
+    """Return what a broker reads beside its file: ``broker.properties``, and what the files include.
+
+    Only files of the same folder are read.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    folder, found = path.parent.resolve(), dict[str, bytes]()
+    waiting = [PROPERTIES] if path.name == "broker.xml" else []
+    waiting += [each.decode(errors="replace") for each in _INCLUDED.findall(content)]
+    while waiting and len(found) < _MAX_FILES:
+        name = waiting.pop()
+        file = (folder / name.removeprefix("file:")).resolve()
+        if name not in found and file.is_relative_to(folder) and file.is_file():
+            found[name] = _content(str(file))
+            waiting += [each.decode(errors="replace") for each in _INCLUDED.findall(found[name])]
+    return found
 
 
 def _path(source: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from kafka_redelivery.topology.migration.placeholders import (
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.schema import types, valid, value
 from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, known_versions, names
-from kafka_redelivery.topology.migration.xml_tree import Element, decoded, refused
+from kafka_redelivery.topology.migration.xml_tree import Element, decoded, read_xml, refused
 
 ADDRESS_SETTING = types(
     string="""
@@ -140,6 +141,7 @@ WILDCARDS = {
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
+_MAX_INCLUDES = 100
 _REASONS = {
     "max-redelivery-records": "each redelivery is a new record; records are not updated",
     "message-expiry-scan-period": "records expire when they are read, without a scan",
@@ -152,7 +154,13 @@ _MAX_CHARACTERS, _MAX_WORDS = 500_000, 20_000
 _TUNING = "it is about the broker's memory, paging, consumers or resources, which Kafka handles in its own way"
 
 
-def read_broker_xml(root: Element, name: str, values: PlaceholderValues, version: BrokerVersion) -> Imported:
+def read_broker_xml(
+    root: Element,
+    name: str,
+    values: PlaceholderValues,
+    version: BrokerVersion,
+    overriding: Mapping[str, str] | None = None,
+) -> Imported:
     """Read a parsed ``broker.xml``.
 
     Args:
@@ -160,20 +168,49 @@ def read_broker_xml(root: Element, name: str, values: PlaceholderValues, version
         name: the name of the file, for messages.
         values: the values of placeholders.
         version: the version of the broker.
+        overriding: the properties of ``broker.properties``.
 
     Raises:
         MigrationError: the broker itself refuses the file.
     """
-    return _BrokerXml(root, name, values.for_artemis(), version).read()
+    return _BrokerXml(root, name, values.for_artemis(), version, overriding or {}).read()
 
 
-def replaced(content: bytes, name: str, values: PlaceholderValues) -> str:
-    """Return the text of a ``broker.xml`` with its placeholders replaced.
+def include(root: Element, name: str, files: Mapping[str, bytes]) -> None:
+    """Put the root elements of included files in the place of the ``<include>`` elements that name them.
+
+    Args:
+        root: the root element.
+        name: the name of the file, for messages.
+        files: the contents of files by the ``href`` that names them. Includes of others stay.
+
+    Raises:
+        MigrationError: a file is not XML, or the files include each other too often.
+    """
+    count = 0
+    waiting = [root]
+    while waiting:
+        element = waiting.pop()
+        for index, child in enumerate(element.children):
+            href = child.attributes.get("href", "")
+            if child.namespace == _INCLUDE and href in files and child.attributes.get("parse", "xml") == "xml":
+                count += 1
+                if count > _MAX_INCLUDES:
+                    raise MigrationError(name, f"includes more than {_MAX_INCLUDES} files", child.line)
+                element.children[index] = read_xml(files[href], href)
+        waiting += element.children
+
+
+def replaced(content: bytes, name: str, values: PlaceholderValues, missing: dict[str, None]) -> str:
+    """Return the text of a ``broker.xml`` with its placeholders replaced. Add the names of those without a value.
 
     Raises:
         MigrationError: a placeholder has no name, nests without end or is too long, or the encoding is unknown.
     """
-    return _replaced(decoded(content, name), values.for_artemis(), name)
+    try:
+        return artemis_text(decoded(content, name), values.for_artemis(), missing)
+    except PlaceholderError as error:
+        raise MigrationError(name, str(error)) from None
 
 
 def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | None = None) -> str:
@@ -183,8 +220,31 @@ def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | N
         raise MigrationError(name, str(error), line) from None
 
 
+_JAVA_PERSIST = "persistDeliveryCountBeforeDelivery"
+_JAVA_SETTING = re.compile(r'address(?:es)?Settings?\.(?:"([^"]+)"|([^."]+))\.(\w+)')
+_BY_JAVA_NAME = {name.replace("-", ""): name for name in SETTING_NAMES} | {
+    "redeliverymultiplier": "redelivery-delay-multiplier",
+    "sendtodlaonnoroute": "send-to-dla-on-no-route",
+}
+"""Settings by the names of their Java properties in lower case."""
+
+
+def _java_setting(key: str) -> tuple[str | None, str]:
+    """Return match and setting of a key such as ``addressSettings."orders.#".maxDeliveryAttempts``."""
+    found = _JAVA_SETTING.fullmatch(key)
+    return (None, "") if found is None else (found[1] or found[2], found[3])
+
+
 class _BrokerXml:
-    def __init__(self, root: Element, name: str, properties: Mapping[str, str], version: BrokerVersion) -> None:
+    def __init__(
+        self,
+        root: Element,
+        name: str,
+        properties: Mapping[str, str],
+        version: BrokerVersion,
+        overriding: Mapping[str, str],
+    ) -> None:
+        self._overriding = overriding
         self._root = root
         self._name = name
         self._properties = properties
@@ -195,8 +255,10 @@ class _BrokerXml:
         core = self._root.find("core")
         for element in self._root.walk():
             if element.namespace == _INCLUDE:
+                href = element.attributes.get("href", "")
                 self._imported.note(
-                    element.line, "<include> is not read; import a file that contains the included settings"
+                    element.line,
+                    f"<include> is not read: {href!r} is not in the folder; import a file that contains the included settings",
                 )
         if core is None:
             self._imported.note(self._root.line, "the file has no <core>, so it has no address settings")
@@ -217,6 +279,7 @@ class _BrokerXml:
                 self._refuse(markers, f"<{markers.name}> is {text!r}, but must have {_MARKERS} characters")
         repository = SettingsRepository(wildcards, section.get("literal-match-markers"))
         section["address-settings"] = list(self._settings(core, repository))
+        self._override(section["address-settings"])
         self._addresses(core, section["address-settings"])
         return self._imported
 
@@ -311,6 +374,29 @@ class _BrokerXml:
                     self._root.line, f"match {match!r} is left out: the broker uses {other!r} for the same address"
                 )
 
+    def _override(self, settings: list[dict[str, Any]]) -> None:
+        """Apply ``broker.properties``, which set the properties of Artemis's Java objects after the file is read."""
+        if self._overriding:
+            self._imported.note(None, "broker.properties, which is beside the file, overrides it")
+        for key, text in self._overriding.items():
+            match, setting = _java_setting(key)
+            name = _BY_JAVA_NAME.get(setting.lower())
+            kind = ADDRESS_SETTING.get(name or "", "string")
+            if key == _JAVA_PERSIST:
+                self._imported.handler["persistDeliveryCountBeforeDelivery"] = text.strip().lower() == "true"
+            elif match is None or name is None:
+                self._imported.note(
+                    None, f"{key} of broker.properties is not carried over: it does not concern redelivery"
+                )
+            elif not valid(text, kind):
+                self._imported.note(None, f"{key}={text} of broker.properties is not of the type {kind}")
+            else:
+                given = next((each for each in settings if each["match"] == match), None)
+                if given is None:
+                    given = {"match": match}
+                    settings.append(given)
+                given[name] = value(text, kind)
+
     def _setting_elements(self, core: Element) -> Iterator[Element]:
         container = core.find("address-settings")
         if container is None:
@@ -346,7 +432,11 @@ class _BrokerXml:
         container = core.find("addresses")
         for address in () if container is None else container.all("address"):
             name = self._replaced(address, address.attributes.get("name", ""))
-            if name and name not in aside:
+            if name and name in aside:
+                self._imported.note(
+                    address.line, f"{name} is not among the sources: it is a dead-letter or expiry address of others"
+                )
+            elif name:
                 self._imported.add_destinations([name])
 
     def _chosen(self, element: Element) -> None:

@@ -9,6 +9,7 @@ from kafka_redelivery.topology.migration.placeholders import (
     TOO_LONG,
     PlaceholderError,
     PlaceholderValues,
+    missing_names,
     read_properties,
     spring_text,
 )
@@ -231,8 +232,14 @@ class Beans:
         self._assumed = {name: text for name, text in _SET_BY_SCRIPT.items() if name not in properties}
         self._properties = self._assumed | properties
         self._check(root)
-        if self._configured and not self._elsewhere:
+        if self._configured and not self._lenient:
             self._check_placeholders(root)
+        if values.given and not self._configured:
+            imported.note(
+                root.line,
+                f"--property {', '.join(values.given)} has no effect: without a PropertyPlaceholderConfigurer "
+                "the broker replaces no placeholder",
+            )
 
     def attributes(self, element: Element) -> dict[str, Value]:
         """Return the typed attributes of an element, with placeholders replaced.
@@ -399,20 +406,34 @@ class Beans:
     def _check_placeholders(self, root: Element) -> None:
         """Check that every placeholder has a value, also outside of what is carried over, as Spring does.
 
-        Not used if other files define properties: only what is carried over needs values then.
+        If other files define properties, only what is carried over needs values.
+
+        Raises:
+            MigrationError: some have none; it names all of them.
         """
-        waiting = [root]
+        waiting, missing = [root], dict[str, int]()
         while waiting:
             element = waiting.pop()
             if _is_configurer(element):
                 continue
             waiting += element.children
             ours = element.namespace.startswith(NAMESPACE)
-            if ours or element.namespace == SPRING:
+            carried = ours and (element.name in TYPES or element.name in _DESTINATIONS)
+            if carried if self._elsewhere else ours or element.namespace == SPRING:
                 left = {"id"} if ours else _NEVER_REPLACED
                 texts = [text for name, text in element.attributes.items() if name not in left]
                 for text in (*texts, element.text if element.name == "value" else ""):
-                    self._resolved(element, text)
+                    for name in missing_names(text, self._properties):
+                        missing.setdefault(name, element.line)
+                    if not missing:
+                        self._resolved(element, text)
+        if missing:
+            self._needs(missing)
+
+    def _needs(self, missing: Mapping[str, int]) -> None:
+        options = " ".join(f"--property {name}=VALUE" for name in missing)
+        problem = f"needs a value for {', '.join(missing)}: set it with {options}"
+        raise MigrationError(self._imported.name, problem, min(missing.values()))
 
     def _resolved(self, element: Element, text: str) -> str:
         if not self._configured or "${" not in text:
@@ -430,7 +451,7 @@ class Beans:
             if error.missing is not None:
                 if self._lenient:
                     return text
-                problem = f"needs a value for {error.missing}: set it with --property {error.missing}=VALUE"
+                self._needs({error.missing: element.line})
             raise MigrationError(self._imported.name, problem, element.line) from None
         self._added += max(0, len(found) - len(text))
         if self._added > MAX_CHARACTERS:

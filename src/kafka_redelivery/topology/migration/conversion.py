@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -11,7 +13,7 @@ from kafka_redelivery.topology.config.document import MAX_VALUES
 from kafka_redelivery.topology.config.loading import load_policies
 from kafka_redelivery.topology.faults import ConfigurationError
 from kafka_redelivery.topology.migration import activemq_xml, broker_xml
-from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues, read_properties
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.versions import BrokerVersion
 from kafka_redelivery.topology.migration.xml_tree import read_xml
@@ -19,7 +21,11 @@ from kafka_redelivery.topology.topics.naming import kafka_topic
 
 
 def read_broker_configuration(
-    content: bytes, name: str, values: PlaceholderValues, version: str | None = None
+    content: bytes,
+    name: str,
+    values: PlaceholderValues,
+    version: str | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> Imported:
     """Read an ``activemq.xml`` or a ``broker.xml``; the root element tells which it is.
 
@@ -28,21 +34,82 @@ def read_broker_configuration(
         name: the name of the file, for messages.
         values: the values of placeholders.
         version: the version of the broker, such as ``2.40``; ``None`` for the newest known one.
+        files: the contents of other files of the broker's folder, by their paths in it: ``broker.properties``, and
+            those that the file includes.
 
     Raises:
         MigrationError: the file is neither of the two, cannot be parsed safely, the broker itself refuses it, or there
             is no such version.
     """
+    found = files or {}
+    _refuse_others(content, name)
     root = read_xml(content, name)
+    missing: dict[str, None] = {}
     if root.name == broker_xml.ROOT:
         if b"$" in content:
             # Artemis replaces placeholders in the text, before it parses the XML.
-            root = read_xml(broker_xml.replaced(content, name, values), name)
-        return broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version))
+            root = read_xml(broker_xml.replaced(content, name, values, missing), name)
+        try:
+            broker_xml.include(root, name, found)
+            overriding = read_properties(found.get(PROPERTIES, b"").decode("utf-8", errors="replace"))
+            imported = broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version), overriding)
+        except MigrationError as error:
+            raise error.adding(f"; {_empty(missing)}" if missing else "") from None
+        if missing:
+            imported.note(None, _empty(missing))
+        return imported
+    for (other, namespace), problem in _OTHERS.items():
+        if root.name == other and root.namespace.startswith(namespace):
+            raise MigrationError(name, problem, root.line)
     if root.name in activemq_xml.ROOTS:
         return activemq_xml.read_activemq_xml(root, name, values, broker_version("activemq", version))
     problem = f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>"
     raise MigrationError(name, problem, root.line)
+
+
+PROPERTIES = "broker.properties"
+_OTHERS = {
+    ("server", "urn:jboss:domain"): "is a WildFly configuration, which has Artemis's settings in another form; start "
+    "WildFly, list the address settings with jboss-cli (/subsystem=messaging-activemq/server=default/address-setting=*:"
+    "read-resource), and write them into a broker.xml",
+    ("domain", "urn:jboss:domain"): "is a WildFly configuration; see its servers' standalone.xml",
+}
+_YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b", re.MULTILINE)
+
+
+def _refuse_others(content: bytes, name: str) -> None:
+    """Refuse what is configuration of a broker, but no XML.
+
+    Raises:
+        MigrationError: it says what the file is, and how to get one that can be imported.
+    """
+    start = content[:100_000].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start or start[:1] == b"<" or b"\0" in start[:4] or start[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return
+    kind = _YAML_RESOURCE.search(start)
+    if kind is not None:
+        raise MigrationError(
+            name,
+            f"is a Kubernetes resource of the kind {kind[1].decode()}: copy the broker.xml that its operator has made "
+            "out of the pod (etc/broker.xml and etc/broker.properties in the broker's folder), and import that folder",
+        )
+    if start[:1] == b"{":
+        what = "is JSON; Artemis can read such properties beside its broker.xml"
+    elif name.endswith((".yaml", ".yml")):
+        what = "is YAML; Artemis can read such properties beside its broker.xml"
+    elif name.endswith(".properties"):
+        what = "is a file of properties, which override those of a broker.xml"
+    else:
+        return
+    raise MigrationError(
+        name,
+        f"{what}: import the folder with broker.xml and {PROPERTIES}, or write the settings into the XML file",
+    )
+
+
+def _empty(missing: Iterable[str]) -> str:
+    options = " ".join(f"--property {name}=VALUE" for name in missing)
+    return f"placeholders without a value are empty: {', '.join(missing)}; set them with {options}"
 
 
 def broker_version(broker: str, text: str | None) -> BrokerVersion:
@@ -84,14 +151,31 @@ def to_yaml(imported: Imported) -> str:
         imported.note(None, f"the sources are left empty: {len(sources)} are too many for one file")
         sources = []
     faults = _faults(_text(imported, sources))
-    if faults and sources:
-        names = ", ".join(each["topic"] for each in sources)
-        imported.note(None, f"the sources are left empty: {names} would cause a fault: {faults[0]}")
-        sources = []
+    while faults and sources:
+        kept = [each for number, each in enumerate(sources) if not _leave_out(number, each["topic"], faults, imported)]
+        if len(kept) == len(sources):
+            break
+        sources = kept
         faults = _faults(_text(imported, sources))
     if faults:
         raise MigrationError(imported.name, "; ".join(faults))
     return _text(imported, sources)
+
+
+_SAME_NAME = re.compile(r"\(([^()]*)\), which is ambiguous: the source (\S+) has the same name")
+
+
+def _leave_out(number: int, topic: str, faults: list[str], imported: Imported) -> bool:
+    """Whether a source causes one of the faults, with a note. Of two with one name it is the dead-letter topic."""
+    for fault in faults:
+        same = _SAME_NAME.search(fault)
+        if same is not None and same[2] == topic:
+            imported.note(None, f"{topic} is not among the sources: it has the name of {same[1]}")
+            return True
+        if same is None and f" sources.{number}." in fault:
+            imported.note(None, f"{topic} is not among the sources: {fault.partition(': ')[2]}")
+            return True
+    return False
 
 
 def _size(value: Any) -> int:  # noqa: ANN401 - plain data

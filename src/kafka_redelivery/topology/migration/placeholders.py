@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
@@ -72,8 +72,25 @@ def spring_text(text: str, properties: Mapping[str, str]) -> str:
     return found
 
 
-def artemis_text(text: str, properties: Mapping[str, str]) -> str:
-    """Replace placeholders as Artemis does; one without a value becomes empty.
+def missing_names(text: str, properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of placeholders of Spring that have neither a value nor a default, also in values."""
+    waiting, seen = [text], set[str]()
+    while waiting:
+        for found in _PLACEHOLDER.finditer(waiting.pop()):
+            whole = found[1]
+            name, colon, _ = whole.partition(":")
+            if whole in seen or len(seen) >= _MAX_NESTED:
+                continue
+            seen.add(whole)
+            value = properties.get(whole, properties.get(name))
+            if value is not None:
+                waiting.append(value)
+            elif not colon:
+                yield name
+
+
+def artemis_text(text: str, properties: Mapping[str, str], missing: dict[str, None] | None = None) -> str:
+    """Replace placeholders as Artemis does; one without a value becomes empty, and its name is added to ``missing``.
 
     A placeholder ends at the first ``}`` after its ``${``. Placeholders in values are replaced, too.
 
@@ -85,8 +102,10 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
     done: list[str] = []
     position = nested = added = 0
     while (start := text.find("${", position)) >= 0 and (end := text.find("}", start)) >= 0:
-        name, _, default = text[start + 2 : end].strip().partition(":")
+        name, colon, default = text[start + 2 : end].strip().partition(":")
         name = name.strip()
+        if missing is not None and name not in properties and not colon:
+            missing[name] = None
         found = properties.get(name, default.strip())
         nested += "${" in found
         if not name or nested > _MAX_NESTED:

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.errors import TopologyError
 
-_MAX_CHARACTERS = 500
+_MAX_CHARACTERS = 1500
 """The length of the longest message; text that an untrusted file repeats in it may have millions of characters."""
 
 
@@ -26,6 +26,12 @@ class MigrationError(TopologyError):
         self.location = shortened(_location(name, line))
         self.problem = shortened(problem)
         super().__init__(f"{self.location}: {self.problem}")
+
+    def adding(self, text: str) -> MigrationError:
+        """Return the same error with more text."""
+        name, _, line = self.location.rpartition(":")
+        known = bool(name) and line.isdigit()
+        return MigrationError(name if known else self.location, self.problem + text, int(line) if known else None)
 
 
 def shortened(text: str) -> str:

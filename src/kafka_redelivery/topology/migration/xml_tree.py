@@ -22,6 +22,11 @@ _PYTHON_ENCODING = re.compile(
 
 _P = "{http://www.springframework.org/schema/p}"
 
+_MULTI_BYTE = re.compile(
+    rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["'](?:gbk|gb2312|gb18030|big5|shift[_-]jis|euc-(?:jp|kr|cn|tw)|x-\w{1,20})""",
+    re.IGNORECASE,
+)
+
 MAX_ELEMENTS = 100_000
 MAX_LEVELS = 100
 MAX_ATTRIBUTES = 1000
@@ -100,6 +105,8 @@ def read_xml(content: bytes | str, name: str) -> Element:
         raise MigrationError(name, f"is larger than {MAX_BYTES // 2**20} MiB")
     if isinstance(content, bytes) and _PYTHON_ENCODING.match(content):
         raise MigrationError(name, "is in an encoding that cannot be read: XML does not have it")
+    if isinstance(content, bytes) and _MULTI_BYTE.match(content):
+        content = decoded(content, name)  # the parser has no such encodings
     builder = _Builder(name)
     parser = DefusedXMLParser(target=builder, forbid_dtd=True)
     builder.line_of = lambda: parser.parser.CurrentLineNumber

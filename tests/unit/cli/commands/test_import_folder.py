@@ -1,0 +1,138 @@
+"""Sources of `redelivery import` that are more than one file, or none that it can read."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.cli.commands.importing import read_source
+from kafka_redelivery.topology.migration.conversion import to_yaml
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+
+BROKER = """<configuration xmlns="urn:activemq" xmlns:xi="http://www.w3.org/2001/XInclude">
+<core xmlns="urn:activemq:core"><xi:include href="{}"/></core></configuration>"""
+SETTINGS = """<address-settings xmlns="urn:activemq:core"><address-setting match="orders.#">
+<max-delivery-attempts>4</max-delivery-attempts><redelivery-delay>100</redelivery-delay>
+</address-setting></address-settings>"""
+PROPERTIES = """# overrides
+addressSettings."orders.#".redeliveryDelay=5000
+addressSettings.news.maxDeliveryAttempts=2
+addressSettings.news.redeliveryMultiplier=1.5
+addressSettings.news.redeliveryDelay=soon
+persistDeliveryCountBeforeDelivery=true
+maxDiskUsage=85
+"""
+BOOTSTRAP = """<broker xmlns="http://activemq.apache.org/schema">
+<server configuration="file:/opt/a%20b/etc/broker.xml"/></broker>"""
+SPRING = '<beans xmlns="http://www.springframework.org/schema/beans">{}</beans>'
+
+
+@pytest.fixture
+def etc(tmp_path: Path) -> Path:
+    """The folder of an Artemis."""
+    folder = tmp_path / "artemis" / "etc"
+    folder.mkdir(parents=True)
+    (folder / "broker.xml").write_text(BROKER.format("settings.xml"))
+    (folder / "settings.xml").write_text(SETTINGS)
+    (folder / "broker.properties").write_text(PROPERTIES)
+    (folder / "bootstrap.xml").write_text(BOOTSTRAP)
+    return folder
+
+
+def read(path: Path, **values: str) -> Imported:
+    """Import."""
+    return read_source(str(path), PlaceholderValues(values))
+
+
+def test_a_folder_with_properties_and_included_files(etc: Path) -> None:
+    """All of it is read as the broker reads it, whatever of it is named; notes say what is left out."""
+    for source in (etc, etc.parent, etc / "broker.xml", etc / "bootstrap.xml"):
+        imported = read(source)
+        assert imported.section["address-settings"] == [
+            {"match": "orders.#", "max-delivery-attempts": 4, "redelivery-delay": 5000},
+            {"match": "news", "max-delivery-attempts": 2, "redelivery-delay-multiplier": 1.5},
+        ]
+        assert imported.handler == {"persistDeliveryCountBeforeDelivery": True}
+        notes = "\n".join(map(str, imported.notes))
+        assert "broker.properties, which is beside the file, overrides it" in notes
+        assert "maxDiskUsage of broker.properties is not carried over" in notes
+        assert "redeliveryDelay=soon of broker.properties is not of the type long" in notes
+
+
+def test_only_files_of_the_folder_are_included(etc: Path, tmp_path: Path) -> None:
+    """Another one stays a note, and files that include each other are an error."""
+    (tmp_path / "outside.xml").write_text(SETTINGS)
+    (etc / "broker.xml").write_text(BROKER.format("../../outside.xml"))
+    assert "<include> is not read: '../../outside.xml'" in str(read(etc).notes[0])
+    (etc / "broker.xml").write_text(BROKER.format("broker.xml"))
+    with pytest.raises(MigrationError, match="includes more than"):
+        read(etc)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("standalone.xml", '<server xmlns="urn:jboss:domain:20.0"/>', "is a WildFly configuration"),
+        ("artemis.yaml", "apiVersion: broker.amq.io/v1beta1\nkind: ActiveMQArtemis\nspec: {}\n", "Kubernetes resource"),
+        ("broker.json", '{"addressSettings": {}}', "is JSON"),
+        ("broker.yaml", "addressSettings: {}\n", "is YAML"),
+        ("broker.properties", PROPERTIES, "is a file of properties"),
+    ],
+)
+def test_other_configuration_is_named(tmp_path: Path, name: str, content: str, what: str) -> None:
+    """The error says what the file is, and how to get one that can be imported."""
+    (tmp_path / name).write_text(content)
+    with pytest.raises(MigrationError, match=f"^{name}.*{what}"):
+        read(tmp_path / name)
+
+
+def test_a_folder_without_a_file_of_a_broker(tmp_path: Path) -> None:
+    """The error has the names that were looked for."""
+    with pytest.raises(MigrationError, match=r"is a folder without broker\.xml"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["GBK", "GB2312", "GB18030", "Shift_JIS"])
+def test_encodings_of_several_bytes(tmp_path: Path, encoding: str) -> None:
+    """They are read as their declaration says."""
+    text = f'<?xml version="1.0" encoding="{encoding}"?><broker xmlns="http://activemq.apache.org/schema/core">'
+    text += '<destinations><queue physicalName="中文"/></destinations></broker>'
+    (tmp_path / "activemq.xml").write_bytes(text.encode(encoding))
+    assert read(tmp_path).destinations == ["queue:中文"]
+
+
+def test_all_placeholders_without_a_value_are_named(tmp_path: Path) -> None:
+    """At once, with the options that set them; those of Artemis are empty, as in the broker."""
+    configurer = '<bean class="a.PropertyPlaceholderConfigurer">{}</bean>'
+    broker = '<broker xmlns="http://activemq.apache.org/schema/core" brokerName="${{one}}" dataDirectory="${{two}}"/>'
+    for more in ("", '<property name="location" value="a.properties"/>'):
+        (tmp_path / "activemq.xml").write_text(SPRING.format(configurer.format(more) + broker.format()))
+        with pytest.raises(MigrationError, match="needs a value for one, two: set it with --property one=VALUE"):
+            read(tmp_path)
+    (tmp_path / "activemq.xml").write_text(SPRING.format(broker.format()))
+    assert "--property one has no effect" in str(read(tmp_path, one="1").notes[0])
+    (tmp_path / "activemq.xml").unlink()
+    core = '<core xmlns="urn:activemq:core"><name>${one}${two:b}</name>%s</core>'
+    file = f'<configuration xmlns="urn:activemq">{core}</configuration>'
+    (tmp_path / "broker.xml").write_text(file % "<cluster-user>${three}</cluster-user>")
+    assert "without a value are empty: one, three; set them" in str(read(tmp_path).notes[-1])
+    (tmp_path / "broker.xml").write_text(file % "<thread-pool-max-size>${three}</thread-pool-max-size>")
+    with pytest.raises(MigrationError, match="placeholders without a value are empty: one, three"):
+        read(tmp_path)
+
+
+def test_a_dead_letter_queue_is_no_source(tmp_path: Path) -> None:
+    """Only what has the name of a dead-letter topic is left out, each with its reason."""
+    queues = "".join(f'<queue physicalName="{"DLQ." * dead}q{number}"/>' for dead in (0, 1) for number in range(12))
+    policies = (
+        '<destinationPolicy><policyMap><policyEntries><policyEntry queue="&gt;"><deadLetterStrategy>'
+        '<individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy></policyEntry></policyEntries>'
+        "</policyMap></destinationPolicy>"
+    )
+    xml = f'<broker xmlns="http://activemq.apache.org/schema/core">{policies}<destinations>{queues}</destinations></broker>'
+    (tmp_path / "activemq.xml").write_text(xml)
+    imported = read(tmp_path)
+    text = to_yaml(imported)
+    assert text.count("- topic: q") == 12
+    assert "topic: DLQ" not in text
+    assert sum("has the name of the dead-letter topic of q" in str(note) for note in imported.notes) == 12
