@@ -258,7 +258,7 @@ class _BrokerXml:
                 href = element.attributes.get("href", "")
                 self._imported.note(
                     element.line,
-                    f"<include> is not read: {href!r} is not in the folder; import a file that contains the included settings",
+                    f"<include> is not read: {href!r} is not in the folder; import a file that contains its settings",
                 )
         if core is None:
             self._imported.note(self._root.line, "the file has no <core>, so it has no address settings")
