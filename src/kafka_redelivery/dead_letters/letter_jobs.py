@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,6 +31,21 @@ def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Sto
     with Index.refreshed(settings, ledger.group, letters=False) as index:
         history = index.history(letter.topic, letter.partition, letter.offset)
     return StoredLetter(letter, history[-1] if history else Standing(), message), history
+
+
+def standings_of(settings: LetterSource, names: Iterable[str]) -> dict[str, Standing]:
+    """Return where dead letters stand, by their ids.
+
+    Raises:
+        IndexUnusableError: no index can be written.
+        RedriveError: the topics of the jobs do not exist, or may not be described.
+        TransportError: Kafka does not answer or denies access.
+    """
+    places = {name: parse_message_id(name) for name in names}
+    if not places:
+        return {}
+    with Index.refreshed(settings, letters=False) as index:
+        return {name: [Standing(), *index.history(*place)][-1] for name, place in places.items()}
 
 
 def one_dead_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[Letter, Message]:

@@ -8,7 +8,8 @@ import pytest
 
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.commands import in_process
-from tests.scenarios.running import Group, script
+from tests.scenarios.redriving import dlq, dlq_json
+from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -61,3 +62,29 @@ def test_a_record_at_each_place(group: Group) -> None:
     group.cluster.produce(group.dead_letters, [script(n, ["ok"]) for n in range(20)])
     limited = in_process("find", ids[0], "--limit", "5", file=group.file)
     assert "dead letters: only 5 of about" in limited.err
+
+
+def test_a_dead_letter_has_the_answer_of_its_last_story(group: Group) -> None:
+    """It is dead, then it is sent again and dies, then it recovers with another value: as `dlq show` says."""
+    group.prepare(partitions=1, policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}})
+    group.cluster.produce(group.source, [script(0, ["reject"])])
+    group.worker()
+    group.scheduler()
+    until(lambda: group.dead() == exactly([0]), "it is dead")
+    record, first = f"{group.source}-0@0", f"{group.dead_letters}-0@0"
+
+    [dead] = _found(group, record)
+    assert (dead["state"], dead["letterState"], dead["job"]) == ("dead letter", "waiting", None)
+    dlq_json(group, "redrive", "--yes", "--id", first)
+    until(lambda: dlq_json(group, "show", first)["state"] == "dead_again", "it has died again")
+    [dead] = _found(group, record)
+    second = dead["location"]
+    assert (dead["state"], dead["letterState"], second != first) == ("dead letter", "waiting", True)
+    edited = group.folder / "edited"
+    edited.write_text(dlq(group, "edit", second, "--print").out.replace("reject", "ok"), encoding="utf-8")
+    job = dlq_json(group, "edit", second, "--file", str(edited), "--yes")["job"]
+    until(lambda: dlq_json(group, "show", second)["state"] == "recovered", "it has recovered")
+    [found] = _found(group, record)
+    assert (found["state"], found["letterState"], found["job"]) == ("recovered", "recovered", job)
+    shown = in_process("find", record, file=group.file)
+    assert shown.out.startswith(f"{record}: recovered: job {job} has sent its dead letter again, at {second}")

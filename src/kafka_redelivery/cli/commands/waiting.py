@@ -187,7 +187,7 @@ class _Acting(_Selecting):
 
     def _missing(self, settings: Settings, selection: "WaitingSelection", found: "Found") -> Iterator[str]:
         """Yield where the records are that are named and do not wait in a tier."""
-        from kafka_redelivery.cli.commands.find import lines
+        from kafka_redelivery.cli.commands.find import lines, with_standings
         from kafka_redelivery.consumers.operations.find import Wanted, find
 
         ids = {each.lineage.message_id for each in found.records}
@@ -195,7 +195,9 @@ class _Acting(_Selecting):
         named = [each for each in selection.ids if each not in ids]
         named += [each for each in selection.keys if each.encode() not in keys]
         for each in named:
-            yield from lines(find(settings, Wanted.of(settings, each), self.limit, lambda *_: None), each)
+            search = find(settings, Wanted.of(settings, each), self.limit, lambda *_: None)
+            search, standings = with_standings(settings, search)
+            yield from lines(search, each, standings)
 
 
 @app.command("deliver-now")

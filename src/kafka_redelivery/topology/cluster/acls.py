@@ -228,7 +228,8 @@ def _purge(settings: Settings) -> Iterator[Right]:
 def _operator(settings: Settings) -> Iterator[Right]:
     """Yield what looking at the group and pausing it needs. The configurations of topics are not read."""
     moving = (*_sources(settings), *_ready_topics(settings), *_waiting(settings))
-    yield from _on((*moving, *_dead_letters(settings), *_journal(settings)), Operation.READ)
+    dead = (*_dead_letters(settings), *redrive_topics(settings)[:-1])  # not the parking topic
+    yield from _on((*moving, *dead, *_journal(settings)), Operation.READ)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE)
     yield from _on(_groups(settings.group, scheduler_group(settings.group)), Operation.DESCRIBE)
 

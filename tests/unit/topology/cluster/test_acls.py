@@ -233,6 +233,8 @@ def test_an_operator_changes_nothing_but_the_control_topic() -> None:
         ("topic", "literal", "orders", "Read"),
         ("topic", "literal", "billing.ready.orders", "Read"),
         ("topic", "literal", "DLQ.orders", "Read"),
+        ("topic", "literal", "billing.dlq.jobs", "Read"),
+        ("topic", "literal", "billing.dlq.actions", "Read"),
         ("topic", "prefixed", "billing.retry.", "Read"),
         ("group", "literal", "billing", "Describe"),
         ("group", "literal", "billing.scheduler", "Describe"),
