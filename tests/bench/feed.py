@@ -42,7 +42,7 @@ def feed(
     topics = [topic] if isinstance(topic, str) else topic
     begun = time.monotonic()
     for number in range(n):
-        if rate is not None and number > (time.monotonic() - begun) * rate:
+        while rate is not None and number > (time.monotonic() - begun) * rate:
             producer.poll(0)
             time.sleep(_BEHIND_S)
         while True:

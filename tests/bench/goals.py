@@ -183,6 +183,14 @@ def _console(result: Result) -> Iterator[Goal]:
     yield Goal(f"console: memory at {few:,} and {many:,} letters", f"<= {CONSOLE_FLAT:g} times", measured, flat)
 
 
+def _outage(result: Result) -> Iterator[Goal]:
+    cost = result.details
+    if result.params["declared"]:
+        measured = f"{cost['dead']}, {cost['attempts']}; {cost['calls']} calls while it was away"
+        met = not cost["dead"] and not cost["attempts"]
+        yield Goal(f"outage, {result.params['system']}: dead letters, attempts", "0, 0", measured, met)
+
+
 def _spark(result: Result) -> Iterator[Goal]:
     failing = float(str(result.params["fail_ratio"]))
     what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
@@ -269,6 +277,7 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "spark": _spark,
     "many": _many,
     "typed": lambda _: iter(()),  # it compares kinds of handlers
+    "outage": _outage,
     "wide W1": _wide,
     "wide release": _wide_release,
     "wide slow": lambda _: iter(()),  # its figures are for the choice of a width

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from examples.flights.handler import BookOfFlights
 from kafka_redelivery import Batch, Context, Record, Redeliver, Reject
 from tests.bench.tally import NUMBER_DIGITS, Tally
 
@@ -46,6 +47,18 @@ class Passes(Measured):
     def __call__(self, record: Record) -> None:
         """Count the record."""
         self.tally.note(record.value)
+
+
+class AsksBook:
+    """Asks a service about each record."""
+
+    def __init__(self) -> None:
+        self._book = BookOfFlights(json.loads(os.environ[PARAMETERS])["address"])
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Ask; the service learns key, number and attempt."""
+        number = int((record.value or b"")[:NUMBER_DIGITS])
+        self._book.look_up({"carrier": (record.key or b"").decode(), "flight": f"{number}/{context.attempt}"})
 
 
 class PassesBatches(Measured):

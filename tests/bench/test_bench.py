@@ -66,6 +66,21 @@ def test_workloads_of_dead_letters() -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.long
+def test_an_outage_with_and_without_a_dependency_and_with_spring_kafka() -> None:
+    """Each record has an end in each of the systems, and with a dependency no attempt is spent."""
+    found = _measured("outage")
+    assert all(each["details"]["neither"] == 0 for each in found)
+    assert all(each["details"]["calls"] > 0 for each in found)
+    for each in found[:2]:
+        assert (each["details"]["dead"], each["details"]["attempts"]) == (0, 0)
+    assert (found[0]["details"]["overtaken"], found[1]["details"]["overtaken"]) == (0, 0)
+    assert all(each["details"]["attempts"] > 0 for each in found[2:])
+    assert len([each for each in found if "Spring" in each["params"]["system"]]) == 2
+
+
+@pytest.mark.kafka
 @pytest.mark.long
 def test_a_group_of_many_topics_among_others() -> None:
     """Requests are counted for each role, and nothing is lost, doubled or early while a worker joins and leaves."""

@@ -10,6 +10,7 @@ from tests.bench import (
     index,
     kill,
     many,
+    outage,
     redrive,
     release,
     spark,
@@ -45,6 +46,7 @@ class Workload(StrEnum):
     WIDE = "wide"
     MANY = "many"
     TYPED = "typed"
+    OUTAGE = "outage"
 
 
 RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
@@ -64,4 +66,5 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.WIDE: wide.run,
     Workload.MANY: many.run,
     Workload.TYPED: typed.run,
+    Workload.OUTAGE: outage.run,
 }
