@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -114,6 +114,12 @@ class Preview:
     duplicates: int = 0
     """Letters that are meant but are duplicates, whose messages were delivered otherwise."""
 
+    skips: tuple[str, ...] = ()
+    """Sources whose letters are left out, because there is no topic to send them to."""
+
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Letters that are meant but left out for that, by the topic."""
+
     def document(self) -> dict[str, Any]:
         """Return it as plain data for JSON."""
         rate = self.options.rate
@@ -136,6 +142,7 @@ class Preview:
             "sentBefore": self.sent_before,
             "expired": self.expired,
             "duplicates": self.duplicates,
+            "skipped": dict(self.skipped),
         }
 
 
@@ -147,6 +154,8 @@ def preview(
     topics: Mapping[str, int],
     now_ms: int,
     ends: Mapping[Partition, int] | None = None,
+    *,
+    skip_refused: bool = False,
 ) -> Preview:
     """Return what a job with this selection would send. Writes nothing.
 
@@ -161,6 +170,7 @@ def preview(
         topics: the topics that the cluster shows, and their numbers of partitions.
         now_ms: the present (epoch ms).
         ends: letters below these are meant; without it, all that the index has.
+        skip_refused: whether letters are left out whose target does not exist.
 
     Raises:
         RedriveError: a target is refused or does not exist.
@@ -168,7 +178,9 @@ def preview(
     """
     refuse_options(settings, options)
     found, targets = Preview(selection, options, ends, now_ms), copies_of(settings, options, topics)
-    fate, wanted = _fate(found), _meant(index, found)
+    wanted = _meant(index, found)
+    found.skips = _without_target(index, wanted, targets, topics) if skip_refused else ()
+    fate = _fate(found)
     damaged = "false" if isinstance(settings, OtherSystem) else "attempts IS NULL"
     looks = isinstance(settings, OtherSystem) and options.reads_sources
     points = _POINTS if looks else "false"
@@ -189,6 +201,8 @@ def preview(
                 found.duplicates += number
             case "sent_before":
                 found.sent_before += number
+            case "skipped":
+                found.skipped[targets.target_of(origin) or origin] += number
             case _:
                 target = targets.target_of(None if is_damaged else origin)
                 # If an origin is damaged, a topic for it is not expected.
@@ -204,13 +218,22 @@ def preview(
     if missing:
         raise RedriveError(
             f"there is no topic {missing} to send to, or it may not be described; {targets.fix}, or leave its letters "
-            f"out with --origin{grant(f'Write on topic {missing}')}"
+            f"out with --skip-refused or --where{grant(f'Write on topic {missing}')}"
         )
     return found
 
 
 _POINTS: Final = f"(no_content OR coalesce(system, '') IN ({', '.join(map(quoted, NO_COPY))}))"
 """Letters of whose records something is needed."""
+
+
+def _without_target(
+    index: Index, wanted: Condition, targets: Copies | ForeignCopies, topics: Container[str]
+) -> tuple[str, ...]:
+    """Return the sources of letters that there is no topic for."""
+    sql = f"SELECT DISTINCT source_topic FROM letters WHERE ({wanted.sql}) AND source_topic IS NOT NULL"  # noqa: S608 - conditions are compiled
+    origins = [origin for (origin,) in index.rows(sql, wanted.parameters)]
+    return tuple(sorted(each for each in origins if (targets.target_of(each) or each) not in topics))
 
 
 def _look_at_sources(
@@ -314,9 +337,10 @@ def _fate(chosen: Preview) -> Condition:
     return Condition(
         f"""
         CASE WHEN NOT ({alive.sql}) THEN 'expired' WHEN state = 'in_job' THEN 'in_job'
-             WHEN NOT ({free}) THEN 'sent_before' WHEN {duplicate} THEN 'duplicate' ELSE 'listed' END
+             WHEN NOT ({free}) THEN 'sent_before' WHEN {duplicate} THEN 'duplicate'
+             WHEN list_contains(?::VARCHAR[], source_topic) THEN 'skipped' ELSE 'listed' END
         """,
-        alive.parameters,
+        (*alive.parameters, list(chosen.skips)),
     )
 
 
@@ -397,7 +421,7 @@ class Agreed(NamedTuple):
     """The ids of the dead-letter topics before it. Of another topic nothing is sent."""
 
 
-def create_job(
+def create_job(  # noqa: PLR0913 - the last one is a flag
     settings: LetterSource,
     index: Index,
     selection: Selection,
@@ -406,6 +430,8 @@ def create_job(
     agreed: Agreed | None = None,
     by: str | None = None,
     note: str = "",
+    *,
+    skip_refused: bool = False,
 ) -> OpenJob | None:
     """Create a job of the letters that are there now.
 
@@ -418,6 +444,7 @@ def create_job(
         agreed: what was agreed to before; it is asked only if the job would do something else.
         by: the author, if that is not the user of this process.
         note: why, for the audit trail.
+        skip_refused: as :func:`preview`.
 
     Returns:
         ``None`` if the answer was no.
@@ -429,7 +456,7 @@ def create_job(
     if agreed is not None:
         refuse_created_again(agreed.topics, index.topics, "set aside" if options.discard else "sent")
     topics, ends = ClusterAdmin(settings.kafka).partition_counts(), None if agreed is None else agreed.ends
-    chosen = preview(settings, index, selection, options, topics, wall_clock_ms(), ends)
+    chosen = preview(settings, index, selection, options, topics, wall_clock_ms(), ends, skip_refused=skip_refused)
     shown = agreed is not None and agreed.document == chosen.document()
     if not shown and not ask(chosen):
         return None

@@ -108,3 +108,15 @@ def test_the_preview_says_what_will_be_refused(tmp_path: Path, options: JobOptio
         with pytest.raises(RedriveError, match=f"there is no topic {SETTINGS.naming().ready_topic('unknown')}"):
             preview(SETTINGS, index, Selection(), options, TOPICS, NOW)
     index.close()
+
+
+def test_letters_without_a_target_can_be_skipped(tmp_path: Path) -> None:
+    """Those of a source whose ready topic is gone are counted and not listed; the others are."""
+    messages = [letter(0, user=[]), letter(1, address="gone", user=[]), letter(2, address="gone", user=[])]
+    index = opened(published(tmp_path / "index", cast("list[Fetched]", [*messages, cut(3)])))
+    found = preview(SETTINGS, index, Selection(), OPTIONS, TOPICS, NOW, skip_refused=True)
+    assert (found.total, dict(found.targets), found.refused) == (2, {READY: 1}, 1)
+    assert dict(found.skipped) == {SETTINGS.naming().ready_topic("gone"): 2}
+    assert found.document()["skipped"] == dict(found.skipped)
+    assert {offset for each in _listed(index, found).values() for offset in each} == {0, 3}
+    index.close()

@@ -107,6 +107,7 @@ def print_preview(console: Console, chosen: Preview) -> None:
         (chosen.sent_before, f"sent, set aside or gone before ({more})"),
         (chosen.expired, "they have expired"),
         (chosen.duplicates, "duplicates of messages that were delivered (--reason duplicate sends them)"),
+        *((number, f"there is no topic {topic} to send to") for topic, number in sorted(chosen.skipped.items())),
     ):
         if number:
             console.print(f"{number} are left out: {why}")
