@@ -77,7 +77,9 @@ def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> UntrustedP
     else:
         # a.# also matches a: the delimiter belongs to the words that follow it.
         text = match.replace(wildcards.delimiter + wildcards.any_words, wildcards.any_words)
-        text = text.replace(".", "\\.").replace("$", "\\$")
+        text = text.replace(".", "\\.")
+        if not wildcards.used_in("$"):  # as wildcards they work since Artemis 2.50
+            text = text.replace("$", "\\$")
         text = text.replace(wildcards.single_word, f"[^{delimiter}]+")
         text = text.replace(wildcards.any_words, f"(?:{delimiter}.+)?")
     if _BRACE.search(text):

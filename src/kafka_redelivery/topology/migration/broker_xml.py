@@ -141,9 +141,13 @@ WILDCARDS = {
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
+_DOLLAR = "2.50-"
+"""The versions in which ``$`` is a wildcard like any other character."""
+
 _MAX_INCLUDES = 100
 _REASONS = {
     "max-redelivery-records": "each redelivery is a new record; records are not updated",
+    "temporary-queue-namespace": "Kafka has no temporary queues",
     "message-expiry-scan-period": "records expire when they are read, without a scan",
 }
 _PERSIST = "persist-delivery-count-before-delivery"
@@ -327,7 +331,36 @@ class _BrokerXml:
                 found[child.name] = str(text)[0]
         if found:
             self._imported.section["wildcard-addresses"] = found
+        if "$" in found.values():
+            self._note_dollar(given.line, found)
         return Wildcards(**{key.replace("-", "_"): character for key, character in found.items()})
+
+    def _note_dollar(self, line: int, found: Mapping[str, str]) -> None:
+        """Say where a version and ours read ``$`` in another way (ARTEMIS-5739).
+
+        Source: ``tests/parity/data/artemis_versions.json``.
+        """
+        old = not self._version.has(_DOLLAR)
+        if old and found.get("any-words") == "$":
+            self._imported.note(
+                line,
+                f"{self._version} does not start with matches that end with any-words $; here they work as since 2.50",
+            )
+        if old and found.get("single-word") == "$":
+            self._imported.note(line, f"in {self._version} single-word $ matches nothing; here it does, as since 2.50")
+        if not old and found.get("delimiter") == "$":
+            self._imported.note(
+                line,
+                f"in {self._version} single-word matches nothing where delimiter is $; here it does, as before 2.50",
+            )
+
+    def _note_backslash(self, element: Element, match: str) -> None:
+        if "\\" in match:
+            self._imported.note(
+                element.line,
+                f"match {match!r}: since Artemis 2.41 a wildcard behind \\ stands for itself; before 2.41 and here "
+                "such a match applies to no address",
+            )
 
     def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -339,6 +372,7 @@ class _BrokerXml:
                 continue
             setting = self._setting(element)
             match = self._replaced(element, match)
+            self._note_backslash(element, match)
             characters += len(match)
             words += match.count(repository.wildcards.single_word)
             if len(match) > MAX_PATTERN_CHARACTERS or characters > _MAX_CHARACTERS or words > _MAX_WORDS:
