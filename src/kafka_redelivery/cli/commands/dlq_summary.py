@@ -12,7 +12,9 @@ from kafka_redelivery.cli.commands.dlq_options import Selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import AsJson, duration
 from kafka_redelivery.cli.output import stdout
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By
+from kafka_redelivery.topology.durations import parse_time
 from kafka_redelivery.topology.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ class Summarise(Selecting):
     texts: Annotated[
         int, typer.Option("--texts", min=0, max=1000, help="Count this many distinct texts of each kind.")
     ] = 3
+    new_since: Annotated[
+        str | None,
+        typer.Option("--new-since", metavar="TIME", help="Only kinds of which no letter that is kept died before."),
+    ] = None
     every: Annotated[
         str | None,
         typer.Option("--every", metavar="DURATION", help="Look again after this time (at least 100ms), until Ctrl-C."),
@@ -56,6 +62,7 @@ class Summarise(Selecting):
         every_s = None if self.every is None else duration(self.every, "--every").total_seconds()
         if every_s is not None and every_s < _LEAST_S:
             raise OptionError("every", f"{self.every} is too short; write 100ms or more")
+        new_since_ms = None if self.new_since is None else _time(self.new_since)
         wanted, settings = self.selection(), self.settings()
         columns = tuple(dict.fromkeys(self.by or DEFAULT_BY))
         # What the index does not keep would be read from all letters at each look.
@@ -63,13 +70,22 @@ class Summarise(Selecting):
         with self.refreshed_index(settings, read) as index:
 
             def ask() -> Summary:
-                return index.summary(columns, index.condition(wanted), self.texts if By.FINGERPRINT in columns else 0)
+                texts = self.texts if By.FINGERPRINT in columns else 0
+                found = index.summary(columns, index.condition(wanted), texts)
+                return found if new_since_ms is None else found.new_since(new_since_ms)
 
             if every_s is None:
                 print_summary(stdout(), ask(), columns, self.limit, as_json=self.as_json)
                 return
             with following(stdout(), columns, self.limit, as_json=self.as_json) as show:
                 _follow(index, every_s, ask, show)
+
+
+def _time(text: str) -> int:
+    try:
+        return parse_time(text, wall_clock_ms(), ago=True)
+    except ValueError as error:
+        raise OptionError("new-since", str(error)) from None
 
 
 def _follow(index: Index, every_s: float, ask: Callable[[], Summary], show: Callable[[Summary, str], None]) -> None:

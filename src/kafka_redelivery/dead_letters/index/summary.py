@@ -67,6 +67,11 @@ class Summary(NamedTuple):
     from_ms: int
     to_ms: int
 
+    def new_since(self, at_ms: int) -> Summary:
+        """Return the kinds whose first letter died at this time (epoch ms) or later, and their letters."""
+        rows = [row for row in self.rows if row.first_ms >= at_ms]
+        return self._replace(rows=rows, letters=sum(row.letters for row in rows))
+
 
 def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, texts: int = 0) -> Summary:
     """Group letters.

@@ -109,3 +109,13 @@ def test_letters_are_picked_by_their_ids(console: Console) -> None:
     page = client(guarded(console)).get("/letters").text
     assert page.count('<input type="checkbox" name="id" value="DLQ.orders-0@') == 5
     assert _total(console, "/redrive?id=DLQ.orders-0@1&id=DLQ.orders-0@4") == "2"
+
+
+def test_a_failure_has_its_distinct_texts(console: Console) -> None:
+    """They are counted when a person opens them; a picked failure has no such name."""
+    browser = client(guarded(console))
+    page = browser.get("/failures").text
+    [*addresses] = _attributes(page, 'hx-get="/failures/texts')
+    assert len(addresses) == 4
+    texts = browser.get(f"/failures/texts{addresses[0]}").text
+    assert '<b>2</b> <span class="message-text">away</span>' in texts

@@ -113,6 +113,24 @@ def test_a_summary_counts_by_kind(index: Index) -> None:
     assert max(row.last_ms for row in found.rows) == NOW + 59_000
 
 
+def test_a_summary_counts_distinct_texts(index: Index) -> None:
+    """The most frequent first, and how many there are."""
+    for row in index.summary((By.EXCEPTION,), texts=1).rows:
+        [(text, letters)] = row.texts
+        assert (row.distinct, text[:3]) == (2, "no ")
+        assert row.letters / 2 <= letters < row.letters
+    assert {row.texts for row in index.summary((By.EXCEPTION,)).rows} == {()}
+
+
+def test_kinds_that_are_new(index: Index) -> None:
+    """Of a kind that is not new no letter counts, also none that died since."""
+    found = index.summary((By.ORIGIN,))
+    newest = max(row.first_ms for row in found.rows)
+    new = found.new_since(newest)
+    assert (len(new.rows), new.letters) == (1, 15)
+    assert found.new_since(newest + 1).rows == []
+
+
 def test_rows_are_ordered_and_limited(index: Index) -> None:
     """By the time of death, unless another order is given."""
     assert [row.died_ms for row in index.select(limit=3)] == [NOW, NOW + 1000, NOW + 2000]
