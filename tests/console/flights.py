@@ -45,6 +45,10 @@ class Flights:
         self.recoverable = sum(each.tailnum in known for each in self.unknown)
         """How many of them succeed as soon as the late planes are there."""
 
+        self.never = next(each for each in self.unknown if each.tailnum not in known)
+        """One of the others."""
+
+        self._running: list[Process] = []
         self.cluster.create(FLIGHTS, SEAT_MILES, PLANES, partitions=2)
         self._configure(maximumRedeliveries=2, initialRedeliveryDelay=200, redeliveryDelay=400)
         self.group.apply()
@@ -53,6 +57,7 @@ class Flights:
         configuration = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
         configuration["kafka"] = {"bootstrap.servers": self.cluster.servers, "log_level": 0}
         configuration["handler"] = {"callable": "examples.flights.handler:SeatMiles"}
+        configuration["dependencies"]["book"]["unavailable"] = ["examples.flights.handler:BookAwayError"]
         configuration["policyEntry"]["redeliveryPolicy"] = policy
         configuration["deadLetters"] = {"index": {"path": str(self.group.folder / "index"), "values": True}}
         for section in (configuration["sources"][0], configuration["outputs"][0]):
@@ -73,7 +78,10 @@ class Flights:
 
     def wait(self) -> None:
         """Send more flights of unknown planes, under a policy that lets them wait for minutes."""
-        self.group.stop()
+        for each in self._running:
+            each.begin_to_stop()
+        for each in self._running:
+            each.finish_stopping()
         self._configure(maximumRedeliveries=3, initialRedeliveryDelay=300_000, redeliveryDelay=900_000)
         self.group.apply()
         self._start()
@@ -83,10 +91,12 @@ class Flights:
 
     def _start(self) -> None:
         environment = {**os.environ, "FLIGHTS_BROKER": self.cluster.servers}
+        self._running = []
         for role in ("worker", "scheduler"):
             command = [*COMMAND, role, f"--config={self.group.file}", f"--set=instance={role}-1"]
             log = self.group.folder / f"{role}.log"
-            self.group.processes.append(Process(role, command, environment, log, warm=True))
+            self._running.append(Process(role, command, environment, log, warm=True))
+        self.group.processes += self._running
 
     def send_planes(self, which: list[Plane]) -> None:
         """Make planes known."""

@@ -10,6 +10,7 @@ from examples.flights.wire import FLIGHTS
 from tests.console.browsing import visiting
 from tests.console.flights import BROKEN, READY, Flights, failed_flights
 from tests.console.serving import Served, serving
+from tests.scenarios.commands import in_process
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -76,6 +77,7 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
 
         job = _watch(page, failed, unknown - 1)
         _see_what_recovered(page, failed, job)
+        _deliver_now_and_cancel(page, console.address, failed)
 
         page.get_by_role("link", name="Audit", exact=True).click()
         entries = page.locator("#list tbody tr")
@@ -83,6 +85,8 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
         expect(entries.filter(has_text=job)).to_contain_text(["the planes are there now"])
         expect(entries.filter(has_text="pause")).to_contain_text(["the planes are being loaded"])
         expect(entries.filter(has_text="edit")).to_have_count(1)
+        expect(entries.filter(has_text="a passenger asks")).to_contain_text(["deliver-now waiting"])
+        expect(entries.filter(has_text="cancel waiting")).to_have_count(1)
         for each in entries.all_inner_texts():
             assert "(console, " in each
 
@@ -112,9 +116,34 @@ def _find_and_pause(page: Page, address: str, failed: Flights) -> None:
     expect(page.locator("#paused")).to_contain_text("Nothing is paused")
 
 
+def _deliver_now_and_cancel(page: Page, address: str, failed: Flights) -> None:
+    """Deliver a flight that waits; then ask for a whole tier that is paused, and cancel that."""
+    failed.wait()
+    page.goto(f"{address}/find?q={failed.never.tailnum}")
+    waits = page.locator("#places tr", has_text="waits")
+    waits.get_by_role("link", name="Act ...").first.click()
+    page.get_by_label("Deliver now").check()
+    page.get_by_label("Note").fill("a passenger asks")
+    page.get_by_role("button", name="Do it").click()
+    expect(page.locator("#task")).to_contain_text("1 record is delivered now")
+
+    paused = in_process("pause", "--tier", "5m", "--until", "10m", file=failed.group.file)
+    assert paused.code == 0, paused
+    page.get_by_role("link", name="Waiting", exact=True).first.click()
+    page.get_by_role("link", name=f"Act on {failed.group.tier('5m')}").click()
+    page.get_by_label("Deliver now").check()
+    page.get_by_role("button", name="Do it").click()
+    expect(page.locator("#task")).to_contain_text("the schedulers do it")
+    page.get_by_role("link", name="Waiting", exact=True).first.click()
+    page.get_by_role("link", name="Cancel ...").first.click()
+    expect(page.locator("main")).to_contain_text("0 done")
+    page.get_by_role("button", name="Cancel it").click()
+    expect(page.locator("#waiting")).not_to_contain_text("Under way")
+
+
 def _read_and_edit(page: Page, failed: Flights) -> None:
     """Read a letter of a plane that will never be known, correct its tail number, and send it."""
-    never = next(each for each in failed.unknown if each.tailnum not in {plane.tailnum for plane in failed.late})
+    never = failed.never
     page.get_by_label("Condition").fill(f"message like '%{never.tailnum}%'")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url(re.compile("where="))  # the list before it has letters of other planes
