@@ -27,24 +27,33 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from kafka_redelivery.consumers.app import App
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
+from kafka_redelivery.pipeline.frames import Frames
 from kafka_redelivery.pipeline.handler.computed import Computing
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, refuse_version, with_jars
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.stream.queries import records
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.pipeline.stream.start_offsets import partition_counts
 from kafka_redelivery.pipeline.stream.stream import run_stream
-from kafka_redelivery.pipeline.stream.transformation import RECORD, Transformation, failure
+from kafka_redelivery.pipeline.stream.transformation import FAILURE_TYPE, RECORD, Transformation, failure
 from kafka_redelivery.topology.config.settings import Settings, SinkSection
 from kafka_redelivery.topology.policy.decision import FailureKind
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.preflight import make_topics
+from kafka_redelivery.transport.protocols import Partition
 
-__all__ = ["DeltaTable", "KafkaTopic", "Query", "Redelivery"]
+__all__ = ["DeltaTable", "KafkaTopic", "Query", "Redelivery", "session_settings"]
 
 _CONNECT: Final = "pyspark.sql.connect"
 
@@ -105,6 +114,15 @@ class Redelivery:
         """
         return self._app.settings
 
+    def apply(self) -> None:
+        """Create the topics of the group, as `redelivery topology apply` does. The sources have to exist.
+
+        Raises:
+            ConfigurationError: the settings have faults.
+            TransportError: Kafka does not answer, or refuses.
+        """
+        make_topics(self.settings, wall_clock_ms())
+
     @staticmethod
     def reject(reason: str | Column) -> Column:
         """Return the failure of a row that no later attempt could save: its record is dead-lettered."""
@@ -121,6 +139,30 @@ class Redelivery:
         """
         after_ms = None if after is None else round(after.total_seconds() * 1000)
         return failure(FailureKind.REDELIVER, "Redeliver", _text(reason), after_ms)
+
+    @staticmethod
+    def guard(function: Callable[..., object], returns: str | DataType) -> Callable[..., Column]:
+        """Return a function as a UDF whose exceptions fail their row instead of the query.
+
+        What it returns is a struct with the fields ``value`` and ``failure``::
+
+            parse = r.guard(lambda text: Decimal(text), "decimal(12, 2)")
+            rows = orders.withColumn("parsed", parse("amount")).select(
+                "_record", F.col("parsed.value").alias("amount"), F.col("parsed.failure").alias("_failure"))
+
+        Args:
+            function: a plain function of one row. Its exception is redelivered and dead-lettered as that of a handler.
+            returns: the type of what it returns.
+        """
+
+        def call(*values: object) -> tuple[object, object]:
+            try:
+                return function(*values), None
+            except Exception as error:  # noqa: BLE001 - whatever it raises is the failure of its row
+                return None, (str(FailureKind.RAISED), type(error).__qualname__, str(error), None)
+
+        kind = returns if isinstance(returns, str) else returns.simpleString()
+        return F.udf(call, f"struct<value: {kind}, failure: {FAILURE_TYPE}>")
 
     @staticmethod
     def kafka(topic: str, *, key: Column | None = None, value: Column | None = None) -> KafkaTopic:
@@ -142,10 +184,46 @@ class Redelivery:
         """
         return DeltaTable(path, through, partition_by, trigger)
 
+    def read(
+        self,
+        spark: SparkSession,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        schema: str | StructType | None = None,
+    ) -> DataFrame:
+        """Return records of the sources as a transformation gets them, in a batch: to try it, or for a backfill.
+
+        A value that is not JSON of the schema has null columns and a ``_failure``. No offset is committed.
+
+        Args:
+            spark: as in :meth:`start`.
+            start: the first timestamp, with a time zone; ``None`` = what is there.
+            end: the first timestamp behind it; ``None`` = now.
+            schema: as in :meth:`start`.
+
+        Raises:
+            ConfigurationError, PipelineRefusedError, TransportError: as in :meth:`start`.
+        """
+        refuse_session(spark)
+        settings = self.settings
+        found = _transformation(settings, lambda given: given, schema)
+        counts, offsets = partition_counts(settings), PartitionOffsets(settings.kafka)
+        wanted = [Partition(each.topic, number) for each in settings.sources for number in range(counts[each.topic])]
+        first, last = offsets.log_start_offsets(wanted), offsets.last_stable_offsets(wanted)
+        if start is not None:
+            first = last | offsets.offsets_for_time(wanted, round(start.timestamp() * 1000))
+        if end is not None:
+            last |= offsets.offsets_for_time(wanted, round(end.timestamp() * 1000))
+        frame = Frames(spark, kafka_options(settings.kafka)).records(
+            [(each, first[each], last[each]) for each in wanted]
+        )
+        return found.batch(records(frame))
+
     def start(
         self,
         spark: SparkSession,
-        transformation: Callable[[DataFrame], DataFrame],
+        transformation: Callable[[DataFrame], DataFrame] | None = None,
         *,
         to: KafkaTopic | DeltaTable | None = None,
         schema: str | StructType | None = None,
@@ -162,6 +240,7 @@ class Redelivery:
         Args:
             spark: the session, which has Spark's Kafka connector. It is left as it is, and not stopped.
             transformation: may filter, join with tables and call any UDF. It is not to aggregate over records.
+                ``None`` = the handlers of the configuration are called, as by `redelivery pipeline stream`.
             to: where rows of records without a failure go; ``None`` = nowhere.
             schema: the columns of values in JSON, such as ``"amount double, currency string"``.
             name: the name of the query in Spark; ``None`` = that of the group.
@@ -175,25 +254,17 @@ class Redelivery:
         """
         refuse_session(spark)
         definition = self._app.definition()
-        columns = _columns(schema)
-        check_formats(definition.settings, columns)
-        topic, key, value, sink = _target(to)
-        found = Transformation(
-            settings=definition.settings,
-            function=transformation,
-            schema=columns,
-            computing=Computing(topic),
-            key=key,
-            value=value,
-            name=name or definition.settings.group,
-            sink=sink,
-        ).checked(spark)
-        shutdown = Shutdown(definition.settings.limits.shutdown_timeout)
-        query = Query(found.name, shutdown)
+        settings, found = definition.settings, None
+        if transformation is not None:
+            found = _transformation(settings, transformation, schema, to, name).checked(spark)
+            settings = found.settings_of_query()
+        elif (to, schema, name) != (None, None, None):
+            raise PipelineRefusedError("to, schema and name are for a transformation: pass one, or leave them out")
+        query = Query(name or settings.group, Shutdown(settings.limits.shutdown_timeout))
 
-        def run() -> None:
+        def run(shutdown: Shutdown) -> None:
             run_stream(
-                found.settings_of_query(),
+                settings,
                 definition.base,
                 available_now=available_now,
                 until_settled=until_settled,
@@ -202,7 +273,7 @@ class Redelivery:
                 transformation=found,
             )
 
-        query.start(run, found.started)
+        query.start(run)
         return query
 
 
@@ -214,11 +285,10 @@ class Query:
         self.name = name
         self._shutdown = shutdown
         self._error: BaseException | None = None
-        self._thread = threading.Thread(name=f"query {name}", daemon=True)
         self._ended = threading.Event()
 
-    def start(self, run: Callable[[], None], started: threading.Event) -> None:
-        """Run it, and wait until it has started.
+    def start(self, run: Callable[[Shutdown], None]) -> None:
+        """Run it, and wait until Spark has started it.
 
         Raises:
             Exception: what it has raised before.
@@ -226,16 +296,16 @@ class Query:
 
         def go_on() -> None:
             try:
-                run()
+                run(self._shutdown)
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 self._error = error
             finally:
                 self._ended.set()
-                started.set()
+                self._shutdown.started.set()
 
-        self._thread = threading.Thread(target=go_on, name=f"query {self.name}", daemon=True)
-        self._thread.start()
-        started.wait()
+        # A daemon: a notebook that ends without stop() loses nothing, since the next query goes on there.
+        threading.Thread(target=go_on, name=f"query {self.name}", daemon=True).start()
+        self._shutdown.started.wait()
         if self._error is not None:
             raise self._error
 
@@ -269,12 +339,31 @@ class Query:
         self.awaitTermination()
 
 
+def session_settings(*, delta: bool = False) -> dict[str, Any]:
+    """Return the settings of a session with the jars that PySpark does not bring, for ``builder.config(map=...)``.
+
+    Args:
+        delta: with Delta Lake, besides the Kafka connector.
+
+    Raises:
+        PipelineRefusedError: the version of PySpark is not supported.
+        TransportError: a jar cannot be downloaded, or does not match its pinned hash.
+    """
+    jars = (CONNECTOR, DELTA) if delta else (CONNECTOR,)
+    found: dict[str, Any] = with_jars({}, jars)
+    for each in jars:
+        found |= each.settings
+    return found
+
+
 def refuse_session(spark: object) -> None:
     """Refuse a session that a query cannot run in.
 
     Raises:
-        PipelineRefusedError: it is one of Spark Connect, or none at all, or starts tasks twice.
+        PipelineRefusedError: it is one of Spark Connect, or none at all, or starts tasks twice, or of a version that
+            is not supported.
     """
+    refuse_version()
     kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
     if kind.startswith(_CONNECT):
         raise PipelineRefusedError(
@@ -311,6 +400,28 @@ def check_formats(settings: Settings, schema: StructType | None) -> None:
         raise PipelineRefusedError("values are Avro, which is not decoded here: set format: raw and use from_avro")
     if schema is not None and (wrong := [name for name in schema.names if name.startswith("_")]):
         raise PipelineRefusedError(f"schema has {wrong[0]}: names that begin with _ are for {RECORD} and the like")
+
+
+def _transformation(
+    settings: Settings,
+    function: Callable[[DataFrame], DataFrame],
+    schema: str | StructType | None,
+    to: KafkaTopic | DeltaTable | None = None,
+    name: str | None = None,
+) -> Transformation:
+    columns = _columns(schema)
+    check_formats(settings, columns)
+    topic, key, value, sink = _target(to)
+    return Transformation(
+        settings=settings,
+        function=function,
+        schema=columns,
+        computing=Computing(topic),
+        key=key,
+        value=value,
+        name=name or settings.group,
+        sink=sink,
+    )
 
 
 def _target(to: KafkaTopic | DeltaTable | None) -> tuple[str | None, Column | None, Column | None, SinkSection | None]:

@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from examples.dataframe import orders as orders_example
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.spark import Redelivery
@@ -46,6 +47,13 @@ def prepare(group: Group) -> Redelivery:
     return Redelivery.load(group.file)
 
 
+def in_order(n: int) -> int:
+    """A UDF that raises."""
+    if n % 10 == 4:
+        raise ValueError(f"order {n}")
+    return n
+
+
 def settled(r: Redelivery, spark: SparkSession, group: Group, **options: object) -> None:
     """Run until no record waits."""
     query = r.start(spark, **options, schema=SCHEMA, available_now=True, until_settled=MINUTES)  # type: ignore[arg-type]
@@ -56,20 +64,28 @@ def settled(r: Redelivery, spark: SparkSession, group: Group, **options: object)
 def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
     """Rejected, tried again until a rate is there, filtered away, undecodable; and a join has two rows for a record."""
     r = prepare(group)
+    check = r.guard(in_order, "int")
     rates = spark.createDataFrame([("EUR", 2.0), ("EUR", 3.0)], "currency string, rate double")
 
     def clean(given: DataFrame) -> DataFrame:
         found = given.where("n % 10 != 3").join(rates, "currency", "left")
         late = F.col("rate").isNull() & (F.col("_record.attempt") < 2)
-        failed = F.when(F.col("amount") < 0, r.reject("a negative amount")).when(late, r.retry("no rate yet"))
-        return found.withColumn("_failure", failed).withColumn("attempt", F.col("_record.attempt"))
+        found = found.withColumn("late", late).withColumn("checked", check("n"))
+        found = given.sparkSession.sql(
+            "SELECT *, CASE WHEN amount < 0 THEN reject('a negative amount') WHEN late THEN retry('no rate yet') END"
+            " AS sql FROM {rows}",
+            rows=found,
+        )
+        failed = F.coalesce(F.col("sql"), F.col("checked.failure"))
+        found = found.withColumn("_failure", failed).withColumn("attempt", F.col("_record.attempt"))
+        return found.drop("checked", "late", "sql")
 
     broken = Sent(b"{no json", key=b"k", partition=0)
     group.cluster.produce(group.source, [*orders(range(40)), broken])
     settled(r, spark, group, transformation=clean, to=r.kafka(group.output))
 
     sent = [json.loads(record.value or b"") for record in group.cluster.read(group.output)]
-    good = [n for n in range(40) if n % 10 not in {1, 2, 3}]
+    good = [n for n in range(40) if n % 10 not in {1, 2, 3, 4}]
     assert Counter(row["n"] for row in sent if row["currency"] == "EUR") == Counter(2 * good)
     assert {(row["n"], row["attempt"]) for row in sent if row["currency"] == "XXX"} == {
         (n, 2) for n in range(2, 40, 10)
@@ -82,37 +98,46 @@ def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
     assert Counter((each["reason"], each["exception"]) for each in causes) == {
         ("rejected", "Reject"): 4,
         ("redeliveries_exceeded", "NoRow"): 4,
+        ("redeliveries_exceeded", "ValueError"): 4,
         ("undecodable", "DecodeError"): 1,
     }
     assert broken.value in {record.value for record in dead}
+    assert {each["message"] for each in causes if each["exception"] == "ValueError"} == {
+        f"order {n}" for n in range(4, 40, 10)
+    }
     counts = Counter(dict(record.headers)["JMSXDeliveryCount"] for record in dead)
-    assert counts == {b"1": 4, b"3": 4, b"0": 1}
+
+    read = r.read(spark, schema=SCHEMA)
+    assert read.where("_failure is null and _record.attempt = 1").count() == 40
+    assert read.where("_failure.kind = 'undecodable' and n is null").count() == 1
+    assert r.read(spark, end=datetime(2020, 1, 1, tzinfo=UTC), schema=SCHEMA).count() == 0
+    assert counts == {b"1": 4, b"3": 8, b"0": 1}
 
 
 def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
-    """They keep their types, and a second run appends nothing twice."""
+    """The function of the example. Rows keep their types, and a second run appends nothing twice."""
     r = prepare(group)
+    rates = spark.createDataFrame([("EUR", 2.0)], "currency string, rate double")
+    at = F.timestamp_micros(F.lit(1_700_000_000_123_456))
     table = Path(group.folder) / "silver"
     target = r.delta(str(table), through=group.output)
 
-    def clean(given: DataFrame) -> DataFrame:
-        at = F.timestamp_micros(F.lit(1_700_000_000_123_456))
-        return given.select("_record", "n", "amount", at.alias("at"), F.array("currency").alias("currencies"))
+    def with_time(given: DataFrame) -> DataFrame:
+        return orders_example.clean(given, rates).withColumn("at", at).withColumn("all", F.array("currency"))
 
-    group.cluster.produce(group.source, orders(range(10)))
-    settled(r, spark, group, transformation=clean, to=target)
-    group.cluster.produce(group.source, orders(range(10, 20)))
-    settled(r, spark, group, transformation=clean, to=target)
+    for first in (0, 10):
+        group.cluster.produce(group.source, orders(range(first, first + 10)))
+        settled(r, spark, group, transformation=with_time, to=target)
 
     found = read_table(spark, str(table))
-    assert [each.simpleString() for each in found.schema] == [
-        "n:int",
-        "amount:double",
-        "at:timestamp",
-        "currencies:array<string>",
-    ]
-    assert Counter(row["n"] for row in found.collect()) == Counter(range(20))
+    types = ["n:int", "amount:double", "currency:string", "euros:double", "at:timestamp", "all:array<string>"]
+    assert sorted(each.simpleString() for each in found.schema) == sorted(types)
+    rows = {row["n"]: row for row in found.collect()}
+    assert found.count() == len(rows)
+    assert sorted(rows) == [n for n in range(20) if n % 10 not in {1, 2}]
+    assert rows[13]["euros"] == 13.0
     assert found.select(F.unix_micros("at")).distinct().collect() == [(1_700_000_000_123_456,)]
+    assert group.dead() == Counter({n: 1 for n in range(20) if n % 10 in {1, 2}})
 
 
 def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> None:

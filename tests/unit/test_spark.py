@@ -1,8 +1,8 @@
 """What the door to Spark refuses before anything is opened, and how a query ends."""
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pyspark.sql.types import IntegerType, StructType
@@ -38,16 +38,16 @@ def test_values_without_columns_are_refused(formats: list[str], schema: str | No
         check_formats(settings, None if schema is None else StructType().add(schema, IntegerType()))
 
 
-def _query(run: Any, started: threading.Event | None = None) -> Query:  # noqa: ANN401 - a function of the test
+def _query(run: Callable[[Shutdown], None]) -> Query:
     query = Query("q", Shutdown(timedelta(seconds=10)))
-    query.start(run, started or threading.Event())
+    query.start(run)
     return query
 
 
 def test_an_error_before_the_start_is_raised_by_start() -> None:
     """Not only where the query is waited for."""
 
-    def run() -> None:
+    def run(_shutdown: Shutdown) -> None:
         raise StreamHaltedError("no topic")
 
     with pytest.raises(StreamHaltedError, match="no topic"):
@@ -56,14 +56,14 @@ def test_an_error_before_the_start_is_raised_by_start() -> None:
 
 def test_an_error_of_a_running_query_is_raised_where_it_is_waited_for() -> None:
     """And ``exception()`` returns it, as in Spark."""
-    go_on, started = threading.Event(), threading.Event()
-    started.set()
+    go_on = threading.Event()
 
-    def run() -> None:
+    def run(shutdown: Shutdown) -> None:
+        shutdown.started.set()
         go_on.wait()
         raise StreamHaltedError("later")
 
-    query = _query(run, started)
+    query = _query(run)
     assert query.isActive
     assert query.exception() is None
     assert not query.awaitTermination(0.01)

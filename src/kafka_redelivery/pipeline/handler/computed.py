@@ -28,6 +28,12 @@ from kafka_redelivery.topology.wire.progress import Progress
 
 OUTCOMES: Final = "outcomes"
 
+_FAILURE: Final = pa.struct(
+    [("kind", pa.string()), ("exception", pa.string()), ("message", pa.string()), ("after_ms", pa.int64())]
+)
+ENTRY: Final = pa.struct([("failure", _FAILURE), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+"""The type of an entry."""
+
 KINDS: Final = frozenset({FailureKind.REJECTED, FailureKind.REDELIVER, FailureKind.RAISED, FailureKind.UNDECODABLE})
 """The kinds of failures that a DataFrame may have."""
 

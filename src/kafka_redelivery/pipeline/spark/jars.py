@@ -1,4 +1,7 @@
-"""Jars that PySpark does not include: sets pinned in lock files, downloaded once and verified at every use."""
+"""Jars that PySpark does not include: sets pinned in lock files, downloaded once and verified at every use.
+
+Each minor version of PySpark has its own lock files, since the jars call Spark's internals.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
+
+VERSIONS: Final = ("4.2",)
+"""The minor versions of PySpark that are supported."""
+
+_HERE: Final = Path(__file__).parent
 _SETTINGS: Final = ("spark.jars", "spark.jars.packages")
 
 
@@ -17,7 +26,9 @@ class JarSet:
     what: str
     """Their name in messages."""
 
-    lock_file: Path
+    lock: str
+    """Start of the names of its lock files."""
+
     main_jar: str
     """The prefix of the main jar's name. Settings that name this jar are assumed to name the whole set."""
 
@@ -25,10 +36,20 @@ class JarSet:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark settings of a session that has these jars."""
 
+    @property
+    def lock_file(self) -> Path:
+        """The lock file for the installed PySpark.
+
+        Raises:
+            PipelineRefusedError: see :func:`refuse_version`.
+        """
+        return _HERE / f"{self.lock}_{refuse_version()}.txt"
+
     def paths(self) -> tuple[Path, ...]:
         """Return the paths of the jars. Downloads those that are missing.
 
         Raises:
+            PipelineRefusedError: see :func:`refuse_version`.
             TransportError: a jar cannot be downloaded, or does not match its pinned hash.
         """
         from kafka_redelivery.transport.broker.jars import kafka_jars  # noqa: PLC0415 - not needed where the settings name the jars
@@ -38,13 +59,13 @@ class JarSet:
 
 CONNECTOR: Final = JarSet(
     "Spark's Kafka connector",
-    Path(__file__).with_name("spark_jars.txt"),
+    "spark_jars",
     "spark-sql-kafka",
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
 )
 DELTA: Final = JarSet(
     "Delta Lake",
-    Path(__file__).with_name("delta_jars.txt"),
+    "delta_jars",
     "delta-spark",
     "io.delta.sql.DeltaSparkSessionExtension",
     {
@@ -54,6 +75,25 @@ DELTA: Final = JarSet(
         "spark.databricks.delta.snapshotPartitions": "8",
     },
 )
+
+
+def refuse_version(version: str | None = None) -> str:
+    """Return the minor version of PySpark, by default of the installed one.
+
+    Raises:
+        PipelineRefusedError: it is none of :data:`VERSIONS`.
+    """
+    if version is None:
+        import pyspark  # noqa: PLC0415 - an optional dependency
+
+        version = pyspark.__version__
+    found = ".".join(version.split(".")[:2])
+    if found not in VERSIONS:
+        raise PipelineRefusedError(
+            f"PySpark {version} is installed, and {', '.join(VERSIONS)} is supported: install kafka-redelivery with "
+            "its extra 'spark'"
+        )
+    return found
 
 
 def with_jars(settings: Mapping[str, str], wanted: Iterable[JarSet]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, with_jars
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, refuse_version, with_jars
 from kafka_redelivery.transport.broker.java import candidates
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def spark_session(
             its own.
 
     Raises:
-        PipelineRefusedError: PySpark is not installed, or no suitable Java is found.
+        PipelineRefusedError: PySpark is not installed, or of an unsupported version, or no suitable Java is found.
         TransportError: a jar cannot be downloaded or fails its check.
     """
     try:
@@ -81,6 +81,7 @@ def spark_session(
         raise PipelineRefusedError(
             f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
         ) from error
+    refuse_version()
     # py4j logs every call between Python and the JVM.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}

@@ -301,8 +301,8 @@ class Queries:
         """
         self.shutdown.resume()
         query = writer.start()
-        if handling and self.batches.transformation is not None:
-            self.batches.transformation.started.set()
+        if handling:
+            self.shutdown.started.set()
         held = False
         try:
             while not _has_ended(query, handling=handling):

@@ -34,6 +34,9 @@ class Shutdown:
             timeout: the longest time that the shutdown may take.
         """
         self._timeout_s = max(0.0, timeout.total_seconds() - _CLOSING_S)
+        self.started = threading.Event()
+        """Set when Spark has started the query that handles records."""
+
         self._requested = threading.Event()
         self._idle = threading.Event()
         self._idle.set()

@@ -7,7 +7,6 @@ task gets whole partitions, in order, and writes them as those of a handler.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -81,16 +80,17 @@ class Transformation:
     columns: StructType = field(default_factory=StructType)
     """The columns of its rows that are data, once it is :meth:`checked`."""
 
-    started: threading.Event = field(default_factory=threading.Event)
-    """Set when Spark has started the query."""
-
     def checked(self, spark: SparkSession) -> Transformation:
         """Apply the function to no records; return it with the columns of its result.
 
         Raises:
             PipelineRefusedError: its result cannot be used; says why.
         """
-        result = self._result(self._given(self._decoded(spark.createDataFrame([], _READ))))
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - only a type elsewhere
+
+        # Micro-batches run in a clone of the session, too. It gets the functions of SQL, and the user's does not.
+        clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - no other clones
+        result = self._result(self._given(self._decoded(clone.createDataFrame([], _READ))))
         self._outcomes(result)
         return replace(self, columns=result.drop(RECORD, FAILURE).schema)
 
@@ -115,11 +115,16 @@ class Transformation:
         copied.__dict__.pop("handlers", None)  # a cached property
         return copied
 
+    def batch(self, frame: DataFrame) -> DataFrame:
+        """Return records as the function gets them, with ``_failure`` for those that cannot be decoded."""
+        decoded = self._decoded(frame)
+        failed = F.when(F.col(_CORRUPT), _undecodable()).alias(FAILURE)
+        return self._given(decoded, failed)
+
     def outcomes(self, frame: DataFrame, tasks: int) -> DataFrame:
         """Return the records of a micro-batch with their outcomes, for so many tasks."""
         decoded = self._decoded(frame)
-        undecodable = failure(FailureKind.UNDECODABLE, "DecodeError", F.lit("the value is no JSON of this schema"))
-        entry = _entry(undecodable, *(F.lit(None) for _ in range(3)))
+        entry = _entry(_undecodable(), *(F.lit(None) for _ in range(3)))
         read = decoded.select(
             *_PLACE, F.struct(*_BROUGHT).alias("record"), F.when(F.col(_CORRUPT), entry).alias("entry")
         )
@@ -140,8 +145,8 @@ class Transformation:
         wrong = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull() | ~F.is_valid_utf8("value")
         return decoded.withColumn(_CORRUPT, F.col("value").isNotNull() & wrong)
 
-    def _given(self, decoded: DataFrame) -> DataFrame:
-        """Return what the function gets: ``_record`` and the columns of the value."""
+    def _given(self, decoded: DataFrame, *more: Column) -> DataFrame:
+        """Return what the function gets: ``_record`` and the columns of the value, and ``more``."""
         redelivered = F.col("topic").isin(ready_topics(self.settings))
 
         def either(of_redelivery: Column, of_source: Column) -> Column:
@@ -158,9 +163,10 @@ class Transformation:
             F.struct(*_PLACE).alias("place"),
         ).alias(RECORD)
         if self.schema is not None:
-            return decoded.select(record, *(F.col("decoded").getField(name).alias(name) for name in self.schema.names))
+            columns = (F.col("decoded").getField(name).alias(name) for name in self.schema.names)
+            return decoded.select(record, *columns, *more)
         text = self.settings.sources[0].value.format == "string"
-        return decoded.select(record, F.col("value").cast("string" if text else "binary").alias("value"))
+        return decoded.select(record, F.col("value").cast("string" if text else "binary").alias("value"), *more)
 
     def _result(self, given: DataFrame) -> DataFrame:
         """Apply the function.
@@ -170,6 +176,7 @@ class Transformation:
         """
         from pyspark.sql import DataFrame  # noqa: PLC0415 - only a type elsewhere
 
+        _define_functions(given.sparkSession)
         result = self.function(given)
         name = getattr(self.function, "__name__", "the function")
         if not isinstance(result, DataFrame):
@@ -198,6 +205,21 @@ class Transformation:
         lost = F.raise_error(F.lit(f"{RECORD} of a row is null: a join must keep the rows of the records"))
         place = [F.coalesce(F.col(f"{RECORD}.place.{each}"), lost).alias(each) for each in _PLACE]
         return result.select(*place, _entry(failed, key, value, F.lit(None)).alias("entry"))
+
+
+def _define_functions(spark: SparkSession) -> None:
+    """Define ``reject(reason)`` and ``retry(reason)`` for SQL in a session."""
+    for name, kind, exception in (
+        ("reject", FailureKind.REJECTED, "Reject"),
+        ("retry", FailureKind.REDELIVER, "Redeliver"),
+    ):
+        found = f"named_struct('kind', '{kind}', 'exception', '{exception}', 'message', reason, 'after_ms', null)"
+        returns = f"RETURNS {FAILURE_TYPE} RETURN cast({found} AS {FAILURE_TYPE})"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(reason STRING) {returns}")
+
+
+def _undecodable() -> Column:
+    return failure(FailureKind.UNDECODABLE, "DecodeError", F.lit("the value is no JSON of this schema"))
 
 
 def _entry(failed: Column, key: Column, value: Column, headers: Column) -> Column:

@@ -2,14 +2,25 @@
 
 import pytest
 
-from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, JarSet, with_jars
+from kafka_redelivery.pipeline.errors import PipelineRefusedError
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, VERSIONS, JarSet, refuse_version, with_jars
 from kafka_redelivery.transport.broker.jars import locked_jars
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("jars", [CONNECTOR, DELTA])
-def test_a_set_contains_its_main_jar(jars: JarSet) -> None:
-    """Otherwise a session that names the jar would get it twice."""
-    assert any(jar.name.startswith(jars.main_jar) for jar in locked_jars(jars.lock_file))
+def test_a_set_contains_its_main_jar(jars: JarSet, version: str) -> None:
+    """Otherwise a session that names the jar would get it twice. Each version of PySpark has a set."""
+    lock_file = jars.lock_file.with_name(f"{jars.lock}_{version}.txt")
+    assert any(jar.name.startswith(jars.main_jar) for jar in locked_jars(lock_file))
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.1.4", "5.0.0.dev1"])
+def test_other_versions_are_refused(version: str) -> None:
+    """With the version and what to install, instead of an error of the JVM."""
+    with pytest.raises(PipelineRefusedError, match=rf"PySpark {version} is installed, and 4\.2 is supported"):
+        refuse_version(version)
+    assert refuse_version("4.2.1") == "4.2"
 
 
 def test_named_jars_are_not_added() -> None:

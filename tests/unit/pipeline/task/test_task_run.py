@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.pipeline.handler.child import FIRST_ATTEMPT, Attempt, HandlerConfig
+from kafka_redelivery.pipeline.handler.computed import ENTRY, ComputedOutcomes, Computing
 from kafka_redelivery.pipeline.handler.items import Emitted, Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
@@ -50,6 +51,7 @@ SETTINGS = load_settings(
         }
     )
 )
+CONFIG = HandlerConfig(SETTINGS, Path(), (), 0, "")
 
 
 class Kafka:
@@ -188,8 +190,10 @@ class FakeRunner:
     def __init__(self, kafka: Kafka, handler: Handler) -> None:
         self.kafka = kafka
         self.handler = handler
-        self.routes = HandlerConfig(SETTINGS, Path(), (), 0, "").routes()
-        retry_topics = RetryTopics(SETTINGS.naming(), tier_set(SETTINGS.entries().values()), Counter({"g.retry.1s": 1}))
+        self.routes = CONFIG.routes()
+        retry_topics = RetryTopics(
+            SETTINGS.naming(), tier_set(SETTINGS.entries().values()), Counter({"g.retry.1s": 1, "DLQ.t": 1})
+        )
         self.dependencies = BatchDependencies("g", retry_topics, lambda: 1_000, lambda: iter(()), {})
 
     def writer(self, number: int, plan: TaskPlan) -> WriteThread:
@@ -214,11 +218,16 @@ def run(
     attempt: Attempt = FIRST_ATTEMPT,
 ) -> Sequence[str]:
     """Run a task with these records of each partition; the causes of its aborted writes."""
-    runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
-    config = HandlerConfig(SETTINGS, Path(), (), 0, "")
-    plan = TaskPlan("q", config, None, {}, {}, marks={"t": mark}, named_in_commits=named_in_commits, attempt=attempt)
-    task = TaskRun(runner, plan, 0)
-    task.add([rows(place, offsets, value) for place in places])
+    marks = {"t": mark}
+    plan = TaskPlan("q", CONFIG, None, {}, {}, marks=marks, named_in_commits=named_in_commits, attempt=attempt)
+    return run_rows(kafka, [rows(place, offsets, value) for place in places], handler, plan)
+
+
+def run_rows(kafka: Kafka, given: Sequence[Rows], handler: Any = None, plan: TaskPlan | None = None) -> Sequence[str]:  # noqa: ANN401 - of several kinds
+    """Run a task with these records; the causes of its aborted writes."""
+    runner: Any = FakeRunner(kafka, handler or Handler())
+    task = TaskRun(runner, plan or TaskPlan("q", CONFIG, None, {}, {}), 0)
+    task.add(given)
     task.finish()
     return task.report.aborted
 
@@ -236,6 +245,14 @@ def rows(place: Partition, offsets: Sequence[int], value: bytes = b"v") -> Rows:
         pa.array([1] * count, pa.int64()),
     ]
     return Rows(place, pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+
+
+def with_entries(found: Rows, entry: Mapping[str, Any]) -> Rows:
+    """The records with an entry each, as a DataFrame has computed it; its value has the offset."""
+    value = entry.get("value")
+    entries = [[dict(entry) | {"value": value and value % offset}] for offset in found.offsets()]
+    column = pa.array(entries, pa.list_(ENTRY))
+    return Rows(found.partition, found.batch.append_column("outcomes", column))
 
 
 def emitted(kafka: Kafka, place: Partition = PLACE) -> list[int]:
@@ -383,6 +400,25 @@ def test_large_records_make_a_batch_full() -> None:
 
     assert kafka.writes == 3
     assert emitted(kafka) == OFFSETS[:8]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_rows_that_decide_otherwise_the_second_time_repeat_nothing(at: int) -> None:
+    """A DataFrame is computed again after a death, and may have other rows then. Each record has one outcome."""
+    kafka = Kafka(*["ok"] * at, "fenced")
+    computed = ComputedOutcomes(Computing("out"), CONFIG.routes())
+    with pytest.raises(WriterFencedError):
+        run_rows(kafka, [with_entries(rows(PLACE, OFFSETS), {"value": b"0-%d"})], computed)
+    before = emitted(kafka)
+    assert bool(before) == bool(at)
+
+    kafka.script.clear()
+    rejected = {"failure": {"kind": "rejected", "exception": "Reject"}}
+    run_rows(kafka, [with_entries(rows(PLACE, OFFSETS), rejected)], computed)
+
+    ids = [dict(each.headers or ())["_AMQ_ORIG_MESSAGE_ID"] for each in kafka.records if each.topic == "DLQ.t"]
+    assert emitted(kafka) == before
+    assert sorted([*before, *(int((each or b"").rpartition(b"@")[2]) for each in ids)]) == OFFSETS
 
 
 def test_committed_records_are_skipped() -> None:

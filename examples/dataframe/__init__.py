@@ -1,0 +1,1 @@
+"""A transformation of DataFrames with retries and dead letters."""
