@@ -14,6 +14,7 @@ from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     AsJson,
     ConfigFile,
+    Note,
     Overrides,
     Yes,
     ask,
@@ -129,7 +130,7 @@ class List(_Selecting):
 class _Acting(_Selecting):
     """What the commands have that act on waiting records."""
 
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for the audit trail.")] = ""
+    note: Note = ""
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False
     yes: Yes = False
     timeout: Annotated[

@@ -247,6 +247,7 @@ def test_a_dead_letter_has_a_reason_of_its_own_and_keeps_its_attempts() -> None:
         "reason": "operator",
         "exception": "KeyError",
         "message": "ann@desk: the bank is back; before that: iban",
+        "frames": [],
     }
     assert running.observer.releases[-1].dead_letters == {("orders", "operator"): 1}
 
