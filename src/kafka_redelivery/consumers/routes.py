@@ -9,6 +9,7 @@ from pathlib import Path
 from kafka_redelivery.serdes.build import SerdeSettings, build_codec
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.serdes.framing import names_schemas
 from kafka_redelivery.topology.artemis.address_settings import AddressSettings
 from kafka_redelivery.topology.config.settings import CodecSection, SerdeSection, Settings
 from kafka_redelivery.topology.faults import Violation
@@ -47,6 +48,9 @@ class Route:
     raw: bool = field(init=False)
     """Whether key and value are not decoded."""
 
+    with_schemas: bool = field(init=False)
+    """Whether headers may say with which schema the key or the value was written."""
+
     exhausted_at_once: bool = field(init=False)
     """Whether the policy does not even allow a first delivery."""
 
@@ -58,6 +62,7 @@ class Route:
 
     def __post_init__(self) -> None:
         """Compute what would otherwise be computed for each record."""
+        object.__setattr__(self, "with_schemas", names_schemas(self.key) or names_schemas(self.value))
         object.__setattr__(self, "raw", type(self.key) is type(self.value) is RawCodec)
         object.__setattr__(self, "sets_expiration", isinstance(self.entry.redelivery_policy, AddressSettings))
         object.__setattr__(self, "exhausted_at_once", self.entry.redelivery_policy.exceeded(0))
@@ -217,6 +222,7 @@ def _codec(section: SerdeSection, base: Path) -> Codec:
             write_id=section.write_id,
             registry=section.registry,
             subject=section.subject,
+            schema_id=section.schema_id,
             message=section.message,
         )
     )

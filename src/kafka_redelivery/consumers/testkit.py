@@ -35,6 +35,7 @@ from kafka_redelivery.consumers.handlers.handler import (
 from kafka_redelivery.consumers.handlers.values import Takes
 from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.serdes.framing import with_schema_ids
 from kafka_redelivery.serdes.schemas import LocalSchemas, schema_in_file
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.loading import load_settings
@@ -324,12 +325,7 @@ class HandlerKit:
         """
         topic, user = self.topic if topic is None else topic, headers or []
         pairs = zip([None] * len(values) if keys is None else keys, values, strict=True)
-        records = [
-            _FetchedRecord(
-                topic, self._bytes(self.key, key), self._bytes(self.value, value), [*user], self.now_ms, number
-            )
-            for number, (key, value) in enumerate(pairs)
-        ]
+        records = [self._fetched(topic, key, value, user, number) for number, (key, value) in enumerate(pairs)]
         return self._deliver(
             [
                 _Awaiting(record, Lineage(topic, 0, record.number, self.now_ms), user, redelivered=False)
@@ -414,6 +410,13 @@ class HandlerKit:
             each.deliveries.append(delivery)
             if isinstance(decision, Retry):
                 each.await_retry(decision, self.now_ms)
+
+    def _fetched(self, topic: str, key: Any, value: Any, user: HeaderList, number: int) -> _FetchedRecord:  # noqa: ANN401
+        encoded = self._bytes(self.key, key), self._bytes(self.value, value)
+        # What the test gives as bytes has the headers that the test gives.
+        ours = [None if isinstance(given, bytes) else each for given, each in zip((key, value), encoded, strict=True)]
+        headers = list(with_schema_ids((self.key, self.value), ours[0], ours[1], user))
+        return _FetchedRecord(topic, *encoded, headers, self.now_ms, number)
 
     @staticmethod
     def _bytes(codec: Codec, value: Any) -> bytes | None:  # noqa: ANN401

@@ -13,6 +13,7 @@ from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeError, SerdeError
+from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection
 
@@ -56,13 +57,17 @@ class LetterCodecs:
             key_codec, value_codec = self.of(letter)
         except SerdeError as error:
             return Decoded("unknown", letter.key, str(error)), Decoded("unknown", value, str(error))
-        return decode(key_codec, letter.key), decode(value_codec, value)
+        headers = letter.headers.items()
+        return (
+            decode(key_codec, letter.key, header_in(key_codec, headers, KEY_HEADER)),
+            decode(value_codec, value, header_in(value_codec, headers, VALUE_HEADER)),
+        )
 
 
-def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes], str | None]]:
+def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes, bytes | None], str | None]]:
     """Return what makes text of the values of each source whose values have a schema: the JSON of the decoded value.
 
-    Of a value that cannot be decoded it makes ``None``.
+    It takes the value and the header of its schema id. Of a value that cannot be decoded it makes ``None``.
 
     Raises:
         SerdeError: a schema of the configuration cannot be read.
@@ -74,17 +79,17 @@ def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes
     }
 
 
-def _json_text(codec: Codec, data: bytes) -> str | None:
+def _json_text(codec: Codec, data: bytes, header: bytes | None = None) -> str | None:
     try:
-        return as_json(codec.decode(data))
+        return as_json(decoded(codec, data, header))
     except SerdeError:
         return None
 
 
-def decode(codec: Codec, data: bytes | None) -> Decoded:
+def decode(codec: Codec, data: bytes | None, header: bytes | None = None) -> Decoded:
     """Return what a codec makes of bytes. Of ``raw``, JSON and text are decoded, too, because a person reads it."""
     try:
-        value = _guessed(data) if isinstance(codec, RawCodec) else plain(codec.decode(data))
+        value = _guessed(data) if isinstance(codec, RawCodec) else plain(decoded(codec, data, header))
     except SerdeError as error:
         return Decoded(codec.name, data, str(error))
     if _too_deep(value):

@@ -18,6 +18,7 @@ from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError
+from kafka_redelivery.serdes.framing import VALUE_HEADER, header_in
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
 
 MAX_BYTES: Final = 8 * 2**20
@@ -55,7 +56,8 @@ class LetterEditing:
         self.original: bytes = value
         try:
             self._codec = LetterCodecs(settings, base).of(self.found.letter)[1]
-            self.form: Editable = editable(self._codec, value)
+            self._header = header_in(self._codec, self.found.letter.headers.items(), VALUE_HEADER)
+            self.form: Editable = editable(self._codec, value, self._header)
         except SerdeError as error:
             raise RedriveError(f"{name} cannot be edited: {error}") from error
 
@@ -108,7 +110,7 @@ class LetterEditing:
 
     def text_of(self, value: bytes) -> str:
         """Return an encoded value as text, as :attr:`form` has the original."""
-        return editable(self._codec, value).text
+        return editable(self._codec, value, self._header).text
 
     def create(self, value: bytes, by: str | None = None, note: str = "") -> Job:
         """Write a job that sends the letter with this value, both in one transaction.

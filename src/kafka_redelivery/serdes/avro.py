@@ -21,7 +21,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, schema_id_of, short
+from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, header_for, id_and_start, short
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.serdes.schemas import AvroSource, LocalSchema, LocalSchemas
 
@@ -50,6 +50,7 @@ class AvroCodec:
         reader: AvroSchema | None = None,
         write_id: int | None = None,
         subject: str | None = None,
+        in_header: bool = False,
     ) -> None:
         """Create the codec. Schemas are looked up when a record needs them.
 
@@ -60,12 +61,17 @@ class AvroCodec:
             write_id: encode with the schema of this id.
             subject: without ``write_id``, encode with ``reader`` and the id that it has in this subject, or without a
                 reader with the latest schema of the subject. With neither, the codec only decodes.
+            in_header: encode the schema id into a header and not before the value.
         """
         self._source = source
         self._reader = reader
         self._write_id = write_id
         self._subject = subject
-        self._reading: dict[int, _Reading] = {}
+        self._in_header = in_header
+        self.written_header: bytes | None = None
+        """See :class:`Codec`."""
+
+        self._reading: dict[SchemaId, _Reading] = {}
         self._writing: _Writing | None = None
 
     @classmethod
@@ -90,7 +96,7 @@ class AvroCodec:
         own = None if reader is None else LocalSchemas({0: reader}).by_id(0)
         return cls(source, reader=own, write_id=write_id)
 
-    def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - the type depends on the schema
+    def decode(self, data: bytes | None, header: bytes | None = None, /) -> Any:  # noqa: ANN401 - the type depends on the schema
         """Decode the value, and resolve it into the reader schema if there is one.
 
         Raises:
@@ -100,13 +106,13 @@ class AvroCodec:
         """
         if data is None:
             return None
-        schema_id = schema_id_of(self.name, data)
+        schema_id, start = id_and_start(self.name, data, header)
         reading = self._reading.get(schema_id)
         if reading is None:
             reading = self._reading[schema_id] = self._prepare_reading(schema_id)
         try:
-            reading.writer.shape.check(data, HEADER.size)
-            return reading.value_in(data)
+            reading.writer.shape.check(data, start)
+            return reading.value_in(data, start)
         except ShapeError as error:
             raise DecodeError(self.name, error.code, error.reason, schema_id) from error
         except UnicodeDecodeError as error:
@@ -129,6 +135,7 @@ class AvroCodec:
         writing = self._writing
         if writing is None:
             writing = self._writing = self._prepare_writing()
+            self.written_header = writing.id_header
         try:
             return _record_of(value, writing)
         except MemoryError:
@@ -138,16 +145,16 @@ class AvroCodec:
         except Exception as error:  # fastavro raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, short(error), writing.schema_id) from error
 
-    def written(self, data: bytes) -> WrittenAvro:
+    def written(self, data: bytes, header: bytes | None = None) -> WrittenAvro:
         """Return the schema that a record was written with, to read it as JSON.
 
         Raises:
             DecodeError, SchemaSourceUnavailable: as :meth:`decode`.
         """
-        schema_id = schema_id_of(self.name, data)
-        return WrittenAvro(schema_id, self._writer(schema_id))
+        schema_id, start = id_and_start(self.name, data, header)
+        return WrittenAvro(schema_id, self._writer(schema_id), data[:start])
 
-    def _writer(self, schema_id: int) -> AvroSchema:
+    def _writer(self, schema_id: SchemaId) -> AvroSchema:
         try:
             return self._source.by_id(schema_id)
         except UnknownSchemaError as error:
@@ -155,7 +162,7 @@ class AvroCodec:
         except SchemaError as error:
             raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
 
-    def _prepare_reading(self, schema_id: int) -> _Reading:
+    def _prepare_reading(self, schema_id: SchemaId) -> _Reading:
         writer = self._writer(schema_id)
         if self._reader is None or self._reader.definition == writer.definition:
             return _Reading(writer, None, shares_defaults=False, names_records=Branches(writer.parsed.type).named)
@@ -166,23 +173,30 @@ class AvroCodec:
     def _prepare_writing(self) -> _Writing:
         try:
             if self._write_id is not None:
-                return _writing(self._write_id, self._source.by_id(self._write_id))
+                return self._with(self._write_id, self._source.by_id(self._write_id))
             if self._subject is not None and self._reader is not None:
-                return _writing(self._source.id_for(self._subject, self._reader), self._reader)
+                return self._with(self._source.id_for(self._subject, self._reader), self._reader)
             if self._subject is not None:
                 latest = self._source.latest_in(self._subject)
-                return _writing(latest, self._source.by_id(latest))
+                return self._with(latest, self._source.by_id(latest))
         except UnknownSchemaError as error:
             raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), self._write_id) from error
         except SchemaError as error:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), self._write_id) from error
         raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
 
+    def _with(self, schema_id: int, schema: AvroSchema) -> _Writing:
+        branches = Branches(schema.parsed.type)
+        if self._in_header:
+            return _Writing(schema_id, b"", schema, branches, header_for(schema_id, self._source.guid_of(schema_id)))
+        return _Writing(schema_id, HEADER.pack(MAGIC, schema_id), schema, branches)
+
 
 class WrittenAvro:
     """The records of one schema id as JSON, see :mod:`serdes.avro_json`."""
 
-    def __init__(self, schema_id: int, schema: AvroSchema) -> None:
+    def __init__(self, schema_id: SchemaId, schema: AvroSchema, prefix: bytes) -> None:
+        self._prefix = prefix
         self.schema_id = schema_id
         self._shape = schema.shape
         self._json = AvroJson(schema.parsed.type)
@@ -194,8 +208,8 @@ class WrittenAvro:
             DecodeError: the bytes are not a value of the schema.
         """
         try:
-            self._shape.check(data, HEADER.size)
-            return self._json.read(_after_header(data))
+            self._shape.check(data, len(self._prefix))
+            return self._json.read(_from(data, len(self._prefix)))
         except ShapeError as error:
             raise DecodeError(AvroCodec.name, error.code, error.reason, self.schema_id) from error
         except UnicodeDecodeError as error:
@@ -208,10 +222,10 @@ class WrittenAvro:
             EncodeError: it is not a value of the schema; the error names the place.
         """
         stream = BytesIO()
-        stream.write(HEADER.pack(MAGIC, self.schema_id))
+        stream.write(self._prefix)
         try:
             self._json.write(value, stream)
-            self._shape.check(stream.getvalue(), HEADER.size)
+            self._shape.check(stream.getvalue(), len(self._prefix))
         except ShapeError as error:
             raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, error.reason, self.schema_id) from error
         except RecursionError as error:
@@ -233,8 +247,8 @@ class _Reading:
     names_records: bool
     """Whether the fields of a record in a union may not tell its branch."""
 
-    def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the type depends on the schema
-        stream = _after_header(data)
+    def value_in(self, data: bytes, start: int) -> Any:  # noqa: ANN401 - the type depends on the schema
+        stream = _from(data, start)
         if self.names_records:
             return with_names(self.writer.parsed.read(stream, names=True))
         value = self.writer.parsed.read(stream, self.reader)
@@ -249,6 +263,7 @@ class _Writing:
     header: bytes
     schema: AvroSchema
     branches: Branches
+    id_header: bytes | None = None
 
     def record_of(self, value: object) -> bytes:
         if self.schema.shape.recursive:
@@ -275,13 +290,9 @@ def _record_of(value: object, writing: _Writing) -> bytes:
     return writing.record_of(found)
 
 
-def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
-    return _Writing(schema_id, HEADER.pack(MAGIC, schema_id), schema, Branches(schema.parsed.type))
-
-
-def _after_header(data: bytes) -> BytesIO:
+def _from(data: bytes, start: int) -> BytesIO:
     stream = BytesIO(data)  # shares the bytes; a slice would copy them
-    stream.seek(HEADER.size)
+    stream.seek(start)
     return stream
 
 

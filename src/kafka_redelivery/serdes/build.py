@@ -12,7 +12,7 @@ from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCode
 from kafka_redelivery.serdes.errors import SerdeSettingsError
 from kafka_redelivery.serdes.registry import AVRO, RegistrySchemas, RegistryValue
 from kafka_redelivery.serdes.schemas import KnownSchemas, LocalSchemas, schema_in_file
-from kafka_redelivery.topology.config.settings import SERDE_OPTIONS, WITH_SCHEMA, SerdeFormat
+from kafka_redelivery.topology.config.settings import SERDE_OPTIONS, WITH_SCHEMA, SchemaIdPlace, SerdeFormat
 
 _WITHOUT_SCHEMA: dict[str, type[RawCodec | StringCodec | JsonCodec]] = {
     "raw": RawCodec,
@@ -40,6 +40,9 @@ class SerdeSettings:
 
     subject: str | None = None
     """The subject of the registry to encode with: Avro with ``reader`` and the id it has there, else the latest."""
+
+    schema_id: SchemaIdPlace = "prefix"
+    """Where the schema id of what is encoded is."""
 
     message: str | None = None
     """Protobuf: the full name of the message to encode; None = the first one of the schema."""
@@ -75,7 +78,13 @@ def build_codec(settings: SerdeSettings) -> Codec:
 def _avro(settings: SerdeSettings) -> Codec:
     source = RegistrySchemas(settings.registry, AVRO) if settings.registry else LocalSchemas(settings.schemas)
     reader = None if settings.reader is None else schema_in_file(settings.reader)
-    return AvroCodec(source, reader=reader, write_id=settings.write_id, subject=settings.subject)
+    return AvroCodec(
+        source,
+        reader=reader,
+        write_id=settings.write_id,
+        subject=settings.subject,
+        in_header=settings.schema_id == "header",
+    )
 
 
 def _protobuf(settings: SerdeSettings) -> Codec:
@@ -89,7 +98,11 @@ def _protobuf(settings: SerdeSettings) -> Codec:
         else KnownSchemas({number: protobuf.schema_in_set(path) for number, path in settings.schemas.items()})
     )
     return protobuf.ProtobufCodec(
-        source, write_id=settings.write_id, subject=settings.subject, message=settings.message
+        source,
+        write_id=settings.write_id,
+        subject=settings.subject,
+        message=settings.message,
+        in_header=settings.schema_id == "header",
     )
 
 
@@ -99,9 +112,13 @@ def _json_schema(settings: SerdeSettings) -> Codec:
     except ImportError as error:
         raise _not_installed("jsonschema", error) from error
     if not settings.registry:
-        return json_schema.JsonSchemaCodec.of(settings.schemas, write_id=settings.write_id)
+        return json_schema.JsonSchemaCodec.of(
+            settings.schemas, write_id=settings.write_id, in_header=settings.schema_id == "header"
+        )
     source = RegistrySchemas(settings.registry, json_schema.JSON_SCHEMA)
-    return json_schema.JsonSchemaCodec(source, write_id=settings.write_id, subject=settings.subject)
+    return json_schema.JsonSchemaCodec(
+        source, write_id=settings.write_id, subject=settings.subject, in_header=settings.schema_id == "header"
+    )
 
 
 def _not_installed(name: str, error: ImportError) -> SerdeSettingsError:
@@ -111,7 +128,7 @@ def _not_installed(name: str, error: ImportError) -> SerdeSettingsError:
 
 def _unused(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
     for name, formats in SERDE_OPTIONS.items():
-        if settings.format not in formats and getattr(settings, name) not in (None, {}):
+        if settings.format not in formats and getattr(settings, name) not in (None, {}, "prefix"):
             problem = f"the format {settings.format} has no such setting"
             yield SerdeSettingsError(name, problem, f"remove it, or set format: {' or '.join(formats)}")
 

@@ -40,6 +40,19 @@ class Codec(Protocol):
         ...
 
 
+class SchemaCodec(Codec, Protocol):
+    """A codec whose records name their schema, before the value or in a header."""
+
+    @property
+    def written_header(self) -> bytes | None:
+        """The header that belongs to what was encoded; None: the schema id is in the bytes."""
+        ...
+
+    def decode(self, data: bytes | None, header: bytes | None = None, /) -> Any:  # noqa: ANN401 - as Codec
+        """Return the value of ``data``, as :meth:`Codec.decode`. ``header``: that of the schema id, if there is one."""
+        ...
+
+
 class RawCodec:
     """Codec that returns bytes unchanged."""
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
 from kafka_redelivery.serdes.errors import DecodeError, EncodeCode, EncodeError, NotIdenticalError
-from kafka_redelivery.serdes.framing import HEADER
+from kafka_redelivery.serdes.framing import decoded, id_and_start
 from kafka_redelivery.topology.printable import printable_json
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s"\[\]{},:]+')
@@ -72,12 +72,13 @@ class Editable:
     """Returns the bytes of an edited text. Raises ``EncodeError`` if it is not a value of the format."""
 
 
-def editable(codec: Codec, data: bytes) -> Editable:
+def editable(codec: Codec, data: bytes, header: bytes | None = None) -> Editable:
     """Return a value as text.
 
     Args:
         codec: that of the topic. What should be JSON and is not is edited as text; it has to be JSON afterwards.
         data: the bytes of the value.
+        header: the header of its schema id, if there is one. What is edited keeps it.
 
     Raises:
         DecodeError: the value cannot be decoded, or is not text.
@@ -85,14 +86,14 @@ def editable(codec: Codec, data: bytes) -> Editable:
         SchemaSourceUnavailable: its schema cannot be looked up at present.
     """
     if isinstance(codec, AvroCodec):
-        return _avro(codec, data)
+        return _avro(codec, data, header)
     if codec.name == "protobuf":
         from kafka_redelivery.serdes.protobuf import ProtobufCodec  # noqa: PLC0415 - needs an extra
 
         assert isinstance(codec, ProtobufCodec)  # noqa: S101 - of this name
-        return Editable(codec.text_of(data), ".json", lambda edited: codec.from_text(edited, data))
+        return Editable(codec.text_of(data, header), ".json", lambda edited: codec.from_text(edited, data, header))
     if codec.name == "jsonschema":
-        return _json_schema(codec, data)
+        return _json_schema(codec, data, header)
     text: str = StringCodec().decode(data) or ""
     return _json(codec, text) if isinstance(codec, JsonCodec) else Editable(text, ".txt", _utf8)
 
@@ -119,15 +120,16 @@ def _json(codec: JsonCodec, text: str) -> Editable:
     return Editable(text if style is None else indented(text), ".json", encode)
 
 
-def _json_schema(codec: Codec, data: bytes) -> Editable:
-    codec.decode(data)
-    header, document = data[: HEADER.size], data[HEADER.size :]
+def _json_schema(codec: Codec, data: bytes, header: bytes | None) -> Editable:
+    decoded(codec, data, header)
+    start = id_and_start(codec.name, data, header)[1]
+    prefix, document = data[:start], data[start:]
     inner = _json(JsonCodec(), StringCodec().decode(document) or "")
 
     def encode(edited: str) -> bytes:
-        changed = header + inner.encode(edited)
+        changed = prefix + inner.encode(edited)
         try:
-            codec.decode(changed)
+            decoded(codec, changed, header)
         except DecodeError as error:
             raise EncodeError(error.codec, EncodeCode.SCHEMA_MISMATCH, error.reason, error.schema_id) from None
         return changed
@@ -135,8 +137,8 @@ def _json_schema(codec: Codec, data: bytes) -> Editable:
     return Editable(inner.text, inner.suffix, encode)
 
 
-def _avro(codec: AvroCodec, data: bytes) -> Editable:
-    written = codec.written(data)
+def _avro(codec: AvroCodec, data: bytes, header: bytes | None) -> Editable:
+    written = codec.written(data, header)
 
     def encode(edited: str) -> bytes:
         try:
@@ -146,7 +148,7 @@ def _avro(codec: AvroCodec, data: bytes) -> Editable:
             raise EncodeError(codec.name, EncodeCode.NOT_JSON, reason) from None
         changed = written.from_json(found)
         try:
-            codec.decode(changed)  # resolved into the reader's schema, as the worker does it
+            codec.decode(changed, header)  # resolved into the reader's schema, as the worker does it
         except DecodeError as error:
             raise EncodeError(error.codec, EncodeCode.AVRO_MISMATCH, error.reason, error.schema_id) from None
         return changed

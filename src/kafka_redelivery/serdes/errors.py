@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import ClassVar
+from uuid import UUID
 
 from kafka_redelivery.topology import exit_codes
 
@@ -85,7 +86,7 @@ class DecodeError(SerdeError):
     Raised by ``Codec.decode``. The worker dead-letters the record with its bytes unchanged.
     """
 
-    def __init__(self, codec: str, code: DecodeCode, reason: str, schema_id: int | None = None) -> None:
+    def __init__(self, codec: str, code: DecodeCode, reason: str, schema_id: int | UUID | None = None) -> None:
         # All arguments are passed on, so that the error can be pickled between processes.
         super().__init__(codec, code, reason, schema_id)
         self.codec = codec
@@ -100,7 +101,7 @@ class DecodeError(SerdeError):
 class EncodeError(SerdeError):
     """The codec cannot encode the value. Raised by ``Codec.encode``; the error is in the handler."""
 
-    def __init__(self, codec: str, code: EncodeCode, reason: str, schema_id: int | None = None) -> None:
+    def __init__(self, codec: str, code: EncodeCode, reason: str, schema_id: int | UUID | None = None) -> None:
         super().__init__(codec, code, reason, schema_id)
         self.codec = codec
         self.code = code
@@ -181,6 +182,6 @@ class SerdeSettingsError(SerdeError):
         return f"{self.field}: {self.problem}; {self.fix}"
 
 
-def _coded(codec: str, code: str, reason: str, schema_id: int | None) -> str:
+def _coded(codec: str, code: str, reason: str, schema_id: int | UUID | None) -> str:
     schema = "" if schema_id is None else f" (schema id {schema_id})"
     return f"{codec} {code}{schema}: {reason}"

@@ -27,7 +27,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, cut, schema_id_of, short
+from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, cut, header_for, id_and_start, short
 from kafka_redelivery.serdes.registry import SchemaKind
 from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource
 
@@ -100,7 +100,12 @@ class JsonSchemaCodec:
     name = "jsonschema"
 
     def __init__(
-        self, source: SchemaSource[Validator], *, write_id: int | None = None, subject: str | None = None
+        self,
+        source: SchemaSource[Validator],
+        *,
+        write_id: int | None = None,
+        subject: str | None = None,
+        in_header: bool = False,
     ) -> None:
         """Create the codec. Schemas are looked up when a record needs them.
 
@@ -109,21 +114,29 @@ class JsonSchemaCodec:
             write_id: encode with the schema of this id.
             subject: without ``write_id``, encode with the latest schema of this subject. With neither, the codec only
                 decodes.
+            in_header: encode the schema id into a header and not before the value.
         """
         self._source = source
         self._write_id = write_id
         self._subject = subject
-        self._validators: dict[int, Validator] = {}
+        self._in_header = in_header
+        self.written_header: bytes | None = None
+        """See :class:`Codec`."""
+
+        self._validators: dict[SchemaId, Validator] = {}
         self._writing: tuple[int, Validator] | None = None
 
     @classmethod
-    def of(cls, schemas: Mapping[int, Path | JsonDocument], *, write_id: int | None = None) -> Self:
+    def of(
+        cls, schemas: Mapping[int, Path | JsonDocument], *, write_id: int | None = None, in_header: bool = False
+    ) -> Self:
         """Create a codec from schemas, without a registry.
 
         Args:
             schemas: the schema of each id, as the path of its file or as the JSON itself. They may refer to each other
                 by ``$id``, and to a file by its name.
             write_id: encode with the schema of this id; by default with the only one.
+            in_header: encode the schema id into a header and not before the value.
 
         Raises:
             SchemaError: a schema cannot be read or used, or ``write_id`` is not among the ids.
@@ -140,9 +153,9 @@ class JsonSchemaCodec:
             each.name if isinstance(each, Path) else f"id {number}": read[number] for number, each in schemas.items()
         }
         known = {number: validator_of(each, named, f"id {number}") for number, each in read.items()}
-        return cls(KnownSchemas(known), write_id=write_id)
+        return cls(KnownSchemas(known), write_id=write_id, in_header=in_header)
 
-    def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - JSON holds any of six types
+    def decode(self, data: bytes | None, header: bytes | None = None, /) -> Any:  # noqa: ANN401 - JSON holds any of six types
         """Decode the document, and check it with its schema.
 
         Raises:
@@ -152,12 +165,12 @@ class JsonSchemaCodec:
         """
         if data is None:
             return None
-        schema_id = schema_id_of(self.name, data)
+        schema_id, start = id_and_start(self.name, data, header)
         validator = self._validators.get(schema_id)
         if validator is None:
             validator = self._validators[schema_id] = self._validator(schema_id)
         try:
-            value = _JSON.decode(data[HEADER.size :])
+            value = _JSON.decode(data[start:])
         except DecodeError as error:
             raise DecodeError(self.name, error.code, error.reason, schema_id) from error
         try:
@@ -195,9 +208,9 @@ class JsonSchemaCodec:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), schema_id) from error
         if problem:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, problem, schema_id)
-        return HEADER.pack(MAGIC, schema_id) + (document or b"")
+        return document if self._in_header else HEADER.pack(MAGIC, schema_id) + (document or b"")
 
-    def _validator(self, schema_id: int) -> Validator:
+    def _validator(self, schema_id: SchemaId) -> Validator:
         try:
             return self._source.by_id(schema_id)
         except UnknownSchemaError as error:
@@ -212,11 +225,14 @@ class JsonSchemaCodec:
                 if self._subject is None:
                     raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
                 write_id = self._source.latest_in(self._subject)
-            return write_id, self._source.by_id(write_id)
+            found = write_id, self._source.by_id(write_id)
+            if self._in_header:
+                self.written_header = header_for(write_id, self._source.guid_of(write_id))
         except UnknownSchemaError as error:
             raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), write_id) from error
         except SchemaError as error:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), write_id) from error
+        return found
 
 
 def _problem(validator: Validator, value: Any) -> str:  # noqa: ANN401 - any JSON

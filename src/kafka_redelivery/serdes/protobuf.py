@@ -28,7 +28,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, schema_id_of, short
+from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, header_for, header_id_of, schema_id_of, short
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.serdes.registry import SchemaKind
 from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource
@@ -179,6 +179,7 @@ class ProtobufCodec:
         write_id: int | None = None,
         subject: str | None = None,
         message: str | None = None,
+        in_header: bool = False,
     ) -> None:
         """Create the codec. Schemas are looked up when a record needs them.
 
@@ -188,11 +189,16 @@ class ProtobufCodec:
             subject: without ``write_id``, encode with the latest schema of this subject. With neither, the codec only
                 decodes.
             message: the full name of the message to encode, such as ``shop.Order``; ``None`` = the first of the schema.
+            in_header: encode the schema id into a header and not before the value.
         """
         self._source = source
         self._write_id = write_id
         self._subject = subject
         self._message = message
+        self._in_header = in_header
+        self.written_header: bytes | None = None
+        """See :class:`Codec`."""
+
         self._reading: dict[bytes, MessageClass] = {}
         """The message of what stands before it."""
 
@@ -222,7 +228,7 @@ class ProtobufCodec:
         message = None if written is None or isinstance(written, Path) else written.DESCRIPTOR.full_name
         return cls(KnownSchemas(known), write_id=write_id, message=message)
 
-    def decode(self, data: bytes | None) -> Message | None:
+    def decode(self, data: bytes | None, header: bytes | None = None, /) -> Message | None:
         """Decode the message.
 
         Raises:
@@ -232,19 +238,18 @@ class ProtobufCodec:
         """
         if data is None:
             return None
-        start = self._start(data)
-        kind = self._reading.get(data[:start])
+        frame, start = self._frame(data, header)
+        kind = self._reading.get(frame)
         if kind is None:
-            kind = self._reading[data[:start]] = self._prepare_reading(data[:start])
-        schema_id = schema_id_of(self.name, data)
+            kind = self._reading[frame] = self._prepare_reading(frame)
         try:
             message = kind.FromString(data[start:])
         except NotParsed as error:
             code = DecodeCode.TOO_DEEP if "MaxDepth" in str(error) else DecodeCode.SCHEMA_MISMATCH
-            raise DecodeError(self.name, code, str(error), schema_id) from error
+            raise DecodeError(self.name, code, str(error), _id_in(frame)) from error
         if not message.IsInitialized():
             missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined] # each has it
-            raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, f"lacks required fields: {missing}", schema_id)
+            raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, f"lacks required fields: {missing}", _id_in(frame))
         return message
 
     def encode(self, value: object) -> bytes | None:
@@ -258,9 +263,9 @@ class ProtobufCodec:
             return None
         if self._writing is None:
             self._writing = self._prepare_writing()
-        header, kind = self._writing
+        prefix, kind = self._writing
         try:
-            return header + _message_of(value, kind).SerializeToString()
+            return prefix + _message_of(value, kind).SerializeToString()
         except MemoryError:
             raise
         except _WrongType as error:
@@ -268,14 +273,14 @@ class ProtobufCodec:
         except Exception as error:  # protobuf raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, short(error)) from error
 
-    def text_of(self, data: bytes) -> str:
+    def text_of(self, data: bytes, header: bytes | None = None) -> str:
         """Return a value as Protobuf's JSON, in which 64-bit numbers are texts.
 
         Raises:
             DecodeError, SchemaSourceUnavailable: as :meth:`decode`.
             NotIdenticalError: JSON cannot represent all of it.
         """
-        message = self.decode(data)
+        message = self.decode(data, header)
         assert message is not None  # noqa: S101 - data is no tombstone
         try:
             text = json_format.MessageToJson(
@@ -286,26 +291,26 @@ class ProtobufCodec:
             )
         except (json_format.Error, ValueError, TypeError, KeyError) as error:
             raise NotIdenticalError(self.name, short(error)) from error
-        if self._parsed(text, data) != message:
+        if self._parsed(text, data, header) != message:
             raise NotIdenticalError(self.name, "it has fields that its schema does not know, which an edit would lose")
         return text
 
-    def from_text(self, text: str, original: bytes) -> bytes:
+    def from_text(self, text: str, original: bytes, header: bytes | None = None) -> bytes:
         """Return the bytes of an edited value, with the schema and the message of the original.
 
         Raises:
             EncodeError: it is not a value of the schema; the error names the place.
         """
-        message = self._parsed(text, original)
-        if message == self.decode(original):
+        message = self._parsed(text, original, header)
+        if message == self.decode(original, header):
             return original  # its writer may have written the fields, or the items of a map, in another order
         try:
-            return original[: self._start(original)] + message.SerializeToString()
+            return original[: self._frame(original, header)[1]] + message.SerializeToString()
         except Exception as error:  # a required field is missing
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, short(error)) from error
 
-    def _parsed(self, text: str, original: bytes) -> Message:
-        kind = self._reading[original[: self._start(original)]]
+    def _parsed(self, text: str, original: bytes, header: bytes | None) -> Message:
+        kind = self._reading[self._frame(original, header)[0]]
         if not text.lstrip().startswith("{") and not kind.DESCRIPTOR.full_name.startswith("google.protobuf."):
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, "is not a JSON object")
         try:
@@ -314,12 +319,19 @@ class ProtobufCodec:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, short(error)) from error
         return found
 
-    def _start(self, data: bytes) -> int:
-        """Return where the message starts."""
-        at = HEADER.size
-        if len(data) > at and not data[at] and data[0] == MAGIC:
+    def _frame(self, data: bytes, header: bytes | None) -> tuple[bytes, int]:
+        """Return what says the schema and the message of a record, and where the message starts."""
+        if header is None:
+            schema_id_of(self.name, data)
+            end = self._end(data, HEADER.size)
+            return data[:end], end
+        end = self._end(header, header_id_of(self.name, header)[1])
+        return header[:end], 0
+
+    def _end(self, data: bytes, at: int) -> int:
+        """Return where the indexes of a message end."""
+        if data[at : at + 1] == b"\0":
             return at + 1  # the first message of its schema
-        schema_id_of(self.name, data)
         count, at = self._index(data, at)
         if not 0 <= count <= _MAX_LEVELS:
             raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, f"names a message {count} levels deep")
@@ -338,9 +350,9 @@ class ProtobufCodec:
             raise DecodeError(self.name, DecodeCode.TRUNCATED, "ends within the indexes of its message")
         raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, "the index of its message is no 32-bit number")
 
-    def _prepare_reading(self, header: bytes) -> MessageClass:
-        schema_id = schema_id_of(self.name, header)
-        path = self._path(header)
+    def _prepare_reading(self, frame: bytes) -> MessageClass:
+        schema_id, at = header_id_of(self.name, frame)
+        path = self._path(frame, at)
         try:
             return self._source.by_id(schema_id).at(path)
         except UnknownSchemaError as error:
@@ -351,11 +363,11 @@ class ProtobufCodec:
             problem = f"names the message {'.'.join(map(str, path))}, which its schema does not have"
             raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, problem, schema_id) from None
 
-    def _path(self, header: bytes) -> tuple[int, ...]:
-        count, at = self._index(header, HEADER.size)
+    def _path(self, frame: bytes, at: int) -> tuple[int, ...]:
+        count, at = self._index(frame, at)
         path = []
         for _ in range(count):
-            index, at = self._index(header, at)
+            index, at = self._index(frame, at)
             path.append(index)
         if any(index < 0 for index in path):
             raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, "the index of its message is negative")
@@ -370,13 +382,16 @@ class ProtobufCodec:
                 write_id = self._source.latest_in(self._subject)
             schema = self._source.by_id(write_id)
             path = schema.path_of(self._message)
-            return HEADER.pack(MAGIC, write_id) + _indexes(path), schema.at(path)
+            kind = schema.at(path)
+            if self._in_header:
+                self.written_header = header_for(write_id, self._source.guid_of(write_id)) + _indexes(path)
         except UnknownSchemaError as error:
             raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), write_id) from error
         except SchemaError as error:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), write_id) from error
         except IndexError as error:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, "the schema has no message", write_id) from error
+        return b"" if self._in_header else HEADER.pack(MAGIC, write_id) + _indexes(path), kind
 
 
 class _WrongType(Exception):  # noqa: N818 - told apart from what protobuf raises
@@ -392,6 +407,10 @@ def _message_of(value: object, kind: MessageClass) -> Message:
     if not isinstance(fields, dict):
         raise _WrongType(f"needs a message, a dict or an object with fields, got {type(value).__name__}")
     return kind(**fields)
+
+
+def _id_in(frame: bytes) -> SchemaId:
+    return header_id_of(ProtobufCodec.name, frame)[0]
 
 
 def _indexes(path: tuple[int, ...]) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema, read_json, schema_of
 from kafka_redelivery.serdes.errors import (
@@ -21,11 +22,12 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
+from kafka_redelivery.serdes.framing import SchemaId
 from kafka_redelivery.serdes.schemas import S
 from kafka_redelivery.topology.urls import without_secrets
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient
 
 RegistryValue: TypeAlias = str | int | float | bool
 
@@ -111,12 +113,13 @@ class RegistrySchemas(Generic[S]):
         self._client = _client(config)
         self._kind = kind
         self._lock = threading.Lock()
-        self._schemas: dict[int, S] = {}
+        self._schemas: dict[SchemaId, S] = {}
+        self._guids: dict[int, UUID | None] = {}
         self._clock_s = clock_s
         self._refused: dict[str, tuple[float, SerdeError]] = {}
         """Until when a schema is not requested again, and why."""
 
-    def by_id(self, schema_id: int) -> S:
+    def by_id(self, schema_id: SchemaId) -> S:
         """Return the schema of the id.
 
         The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``.
@@ -132,7 +135,7 @@ class RegistrySchemas(Generic[S]):
         if schema is not None:
             return schema
         wanted = f"schema with id {schema_id}"
-        if schema_id > _MAX_ID:
+        if isinstance(schema_id, int) and schema_id > _MAX_ID:
             raise UnknownSchemaError(self._source, wanted)
         _, error = self._refused.get(wanted, (0.0, None))
         away = error if isinstance(error, SchemaSourceUnavailable) else None
@@ -167,14 +170,39 @@ class RegistrySchemas(Generic[S]):
         return self._request(f"subject {subject}", lambda: self._latest(subject))
 
     def _latest(self, subject: str) -> int:
-        found = self._client.get_latest_version(subject)
+        return self._noted(self._client.get_latest_version(subject, fmt=self._kind.form))
+
+    def guid_of(self, schema_id: int) -> UUID | None:
+        """Return the GUID of a schema; ``None`` if the registry knows no GUIDs.
+
+        Raises:
+            UnknownSchemaError: the registry has no schema with this id.
+            SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
+        """
+        if schema_id not in self._guids:
+            self._request(f"GUID of the schema with id {schema_id}", lambda: self._ask_guid(schema_id))
+        return self._guids[schema_id]
+
+    def _ask_guid(self, schema_id: int) -> None:
+        self._guids[schema_id] = None
+        for each in self._client.get_schema_versions(schema_id, deleted=True):
+            if each.subject is not None and each.version is not None:
+                self._noted(self._client.get_version(each.subject, each.version, deleted=True, fmt=self._kind.form))
+                return
+
+    def _noted(self, found: RegisteredSchema) -> int:
         if found.schema_id is None:
             raise ValueError("an answer without an id")
+        self._guids[found.schema_id] = None if found.guid is None else UUID(found.guid)
         return found.schema_id
 
-    def _fetch(self, schema_id: int) -> S:
+    def _fetch(self, schema_id: SchemaId) -> S:
         location = f"{schema_id} of the {self._source}"
-        registered = self._client.get_schema(schema_id, fmt=self._kind.form)
+        registered = (
+            self._client.get_schema(schema_id, fmt=self._kind.form)
+            if isinstance(schema_id, int)
+            else self._client.get_schema_by_guid(str(schema_id), fmt=self._kind.form)
+        )
         text = self._text_of(registered, location)
         return self._kind.read(text, self._references(registered, location), location)
 
@@ -206,9 +234,7 @@ class RegistrySchemas(Generic[S]):
         from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 - needs the extra, as the client does
 
         found = self._client.lookup_schema(subject, Schema(json.dumps(schema.definition), "AVRO"))
-        if found.schema_id is None:
-            raise ValueError("an answer without an id")
-        return found.schema_id
+        return self._noted(found)
 
     def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
         refused = self._refused.get(wanted)

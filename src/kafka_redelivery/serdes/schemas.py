@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, Definitions, JsonSchema, full_name, read_json, schema_of
 from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
+from kafka_redelivery.serdes.framing import SchemaId
 
 MAX_ID = 2**32 - 1
 """The largest id that fits into the four bytes of the wire format."""
@@ -26,12 +28,21 @@ _S_co = TypeVar("_S_co", covariant=True)
 class SchemaSource(Protocol[_S_co]):
     """Returns the schema of an id, and the id of a schema. Implementations are thread-safe."""
 
-    def by_id(self, schema_id: int) -> _S_co:
+    def by_id(self, schema_id: SchemaId) -> _S_co:
         """Return the schema with the id; the same object on every call.
 
         Raises:
             UnknownSchemaError: no schema has this id.
             SchemaError: the schema cannot be used.
+            SchemaSourceUnavailable: the source is unavailable at present.
+        """
+        ...
+
+    def guid_of(self, schema_id: int) -> UUID | None:
+        """Return the GUID of a schema; ``None`` if the source has none.
+
+        Raises:
+            UnknownSchemaError: no schema has this id.
             SchemaSourceUnavailable: the source is unavailable at present.
         """
         ...
@@ -72,16 +83,19 @@ class KnownSchemas(Generic[S]):
             check_id(schema_id, f"id {schema_id}")
         self._schemas = schemas
 
-    def by_id(self, schema_id: int) -> S:
+    def by_id(self, schema_id: SchemaId) -> S:
         """Return the schema with the id.
 
         Raises:
             UnknownSchemaError: no schema has this id.
         """
-        schema = self._schemas.get(schema_id)
+        schema = self._schemas.get(schema_id) if isinstance(schema_id, int) else None
         if schema is None:
             raise UnknownSchemaError("the local schemas", f"schema with id {schema_id}")
         return schema
+
+    def guid_of(self, _: int) -> None:
+        """Return ``None``: files have no GUIDs."""
 
     def latest_in(self, subject: str) -> int:
         """Raise ``UnknownSchemaError``: files have no subjects."""

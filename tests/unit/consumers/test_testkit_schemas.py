@@ -175,7 +175,44 @@ def test_where_reads_a_message_as_json(tmp_path: Path) -> None:
     text = OTHERS.replace(REGISTRY, "schemas: {7: flight.desc}").partition("outputs:")[0]
     settings = load_settings(text + 'handler: {callable: "a:b"}', name="test", environment={})
     as_text = texts_of(settings, tmp_path)["flights"]
-    found = as_text(HEADER + b"\x0a\x02UA\x18\x05")
+    found = as_text(HEADER + b"\x0a\x02UA\x18\x05", None)
     assert found is not None
     assert json.loads(found) == {"carrier": "UA", "distance": 5} | json.loads(found)
-    assert as_text(b"no message") is None
+    assert as_text(b"no message", None) is None
+
+
+def test_schema_ids_in_headers(tmp_path: Path) -> None:
+    """A header that the handler sends on does not contradict what is written before the value."""
+    (tmp_path / "seen.json").write_text("{}")
+    seen = "format: jsonschema, schemas: {7: seen.json}, writeId: 7"
+    (tmp_path / "redelivery.yaml").write_text(f"""
+group: billing
+kafka: {{bootstrap.servers: "localhost:9092"}}
+sources: [{{topic: flights, key: {{{seen}}}, value: {{{seen}, schemaId: header}}}}]
+outputs:
+  - {{topic: framed, value: {{{seen}}}}}
+  - {{topic: headed, value: {{{seen}, schemaId: header}}, key: {{format: string}}}}
+handler: {{callable: "kit_handlers:unused"}}
+""")
+
+    def send(record: Record, context: Context) -> None:
+        headers: list[tuple[str, bytes | None]] = [*record.raw_headers, ("trace", b"1")]
+        context.send("framed", record.value, headers=headers)
+        context.send("headed", record.value, key="a", headers=headers)
+        context.send("headed", record.value)
+        context.send("headed", None, headers=headers)
+        context.send("elsewhere", record.raw_value, headers=headers)
+
+    kit = HandlerKit.from_config(tmp_path / "redelivery.yaml", handler=send, environment={})
+    kept = [("__value_schema_id", b"\0\0\0\0\x07")]
+    [delivery, *_] = kit.deliver({"n": 1}, key={"k": 1})
+    assert delivery.failure is None
+    assert [(each.value, each.headers) for each in delivery.outputs] == [
+        (b'\0\0\0\0\x07{"n":1}', [("trace", b"1")]),
+        (b'{"n":1}', [("trace", b"1"), *kept]),
+        (b'{"n":1}', kept),
+        (None, [*kept, ("trace", b"1")]),
+        (b'{"n":1}', [*kept, ("trace", b"1")]),
+    ]
+    [given] = kit.deliver(b'{"n":1}', headers=[("__value_schema_id", b"\1" + bytes(16))])
+    assert isinstance(given.decision, DeadLetter)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import pytest
 
@@ -25,6 +26,7 @@ class Registry:
     password: str | None = None
     requests: list[str] = field(default_factory=list)
     instead: tuple[int, bytes] | None = None
+    has_guids: bool = True
     seconds: float = 0.0
     """How long each answer takes."""
 
@@ -36,7 +38,8 @@ class Registry:
         The text of one for Protobuf is that of the answer.
         """
         text = str(schema) if more.get("schemaType") == "PROTOBUF" else json.dumps(schema)
-        self.schemas[schema_id] = {"schema": text, **more}
+        guid = UUID(int=schema_id) if self.has_guids else None
+        self.schemas[schema_id] = {"schema": text, **({"guid": str(guid)} if guid else {}), **more}
         self.versions[subject, version] = schema_id
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, object]:
@@ -44,6 +47,12 @@ class Registry:
         match [unquote(part) for part in path.strip("/").split("/")]:
             case ["schemas", "ids", schema_id] if method == "GET":
                 found = self.schemas.get(int(schema_id))
+                return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+            case ["schemas", "ids", schema_id, "versions"] if method == "GET":
+                found_in = [each for each, found in self.versions.items() if found == int(schema_id)]
+                return 200, [{"subject": subject, "version": version} for subject, version in found_in]
+            case ["schemas", "guids", guid] if method == "GET":
+                found = self.schemas.get(UUID(guid).int)
                 return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
             case ["subjects", subject, "versions", "latest"] if method == "GET":
                 versions = [number for name, number in self.versions if name == subject]

@@ -23,6 +23,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     SchemaSourceUnavailable,
 )
+from kafka_redelivery.serdes.framing import SchemaId
 from kafka_redelivery.serdes.schemas import LocalSchemas
 from tests.unit.serdes.test_editing import logical
 
@@ -371,7 +372,11 @@ class Faulty:
         self.error = error
         self.asked: list[object] = []
 
-    def by_id(self, schema_id: int) -> AvroSchema:
+    def by_id(self, schema_id: SchemaId) -> AvroSchema:
+        self.asked.append(schema_id)
+        raise self.error
+
+    def guid_of(self, schema_id: int) -> UUID | None:
         self.asked.append(schema_id)
         raise self.error
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from kafka_redelivery.consumers.handlers.record import Output
 from kafka_redelivery.serdes.codec import Codec
+from kafka_redelivery.serdes.framing import with_schema_ids
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.naming import check_names
 from kafka_redelivery.transport.admin.topics import TopicMetadataCache
@@ -42,6 +43,7 @@ def as_producer_record(
         check_headers(topic, headers)
     if codecs is not None:
         key, value = codecs[0].encode(key), codecs[1].encode(value)
+        headers = with_schema_ids(codecs, key, value, headers)
     else:
         for part in (key, value):
             if not (part is None or isinstance(part, bytes)):

@@ -24,6 +24,7 @@ from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.telemetry.logs import handled, wanted
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import DecodeError, SchemaSourceUnavailable
+from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -279,7 +280,11 @@ class Processor:
         if not route.raw:
             item.started_s = 0.0  # the deadline is that of the handler: a codec may wait for a schema registry
             try:
-                key, value = route.key.decode(raw_key), route.value.decode(raw_value)
+                if headers and route.with_schemas:
+                    key = decoded(route.key, raw_key, header_in(route.key, headers, KEY_HEADER))
+                    value = decoded(route.value, raw_value, header_in(route.value, headers, VALUE_HEADER))
+                else:
+                    key, value = route.key.decode(raw_key), route.value.decode(raw_value)
             except DecodeError as error:
                 return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
             except SchemaSourceUnavailable:

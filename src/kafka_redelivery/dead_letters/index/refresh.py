@@ -45,7 +45,7 @@ class Question:
     """A selection that letters are compared with while they are read."""
 
     def __init__(
-        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes], str | None]]
+        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes, bytes | None], str | None]]
     ) -> None:
         self.selection, self._basis, self.decoded = selection, basis, decoded
 

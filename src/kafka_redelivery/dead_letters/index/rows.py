@@ -18,6 +18,7 @@ from arro3.core import Array, DataType, Table, list_array
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
 from kafka_redelivery.dead_letters.foreign.systems import ANY
 from kafka_redelivery.dead_letters.index.files import Basis
+from kafka_redelivery.serdes.framing import VALUE_HEADER
 from kafka_redelivery.topology.policy.decision import place_of
 from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import (
@@ -117,7 +118,7 @@ class RowMaker:
         self,
         slots: Mapping[tuple[str, int], int],
         basis: Basis,
-        decoded: Mapping[str, Callable[[bytes], str | None]] | None = None,
+        decoded: Mapping[str, Callable[[bytes, bytes | None], str | None]] | None = None,
     ) -> None:
         self._slots, self._basis, self._decoded = slots, basis, decoded or {}
         self._undecodable = frozenset(basis.undecodable)
@@ -211,15 +212,24 @@ class RowMaker:
         texts = _decoded(keys, _none)
         raw = [key if text is None else None for key, text in zip(keys, texts, strict=True)]
         contents = _decoded([value for each in headers for value in each.values()], _none)
-        return _payload_columns(texts, raw, self._values(origins, values), names, contents, ends)
+        return _payload_columns(texts, raw, self._values(origins, values, headers), names, contents, ends)
 
-    def _values(self, origins: Sequence[str | None], values: Sequence[bytes | None]) -> list[str | None]:
+    def _values(
+        self,
+        origins: Sequence[str | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Mapping[str, bytes | None]],
+    ) -> list[str | None]:
         if not self._decoded:
             return _decoded(values, _none)
         decoded = self._decoded
         return [
-            None if value is None else decoded[origin](value) if origin and origin in decoded else _text(value, _none)
-            for origin, value in zip(origins, values, strict=True)
+            None
+            if value is None
+            else decoded[origin](value, each.get(VALUE_HEADER))
+            if origin and origin in decoded
+            else _text(value, _none)
+            for origin, value, each in zip(origins, values, headers, strict=True)
         ]
 
 

@@ -35,6 +35,7 @@ from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.policy.decision import FailureDetails
 from kafka_redelivery.topology.policy.fingerprint import kind_of
@@ -174,7 +175,17 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
         )
     decode = _decoded(codecs)
     letters = letters.withColumn(
-        "decoded", decode("origin_address", "key", "value", "cause.exception", "cause.message", _place())
+        "decoded",
+        decode(
+            "origin_address",
+            "key",
+            "value",
+            "cause.exception",
+            "cause.message",
+            _place(),
+            _header(KEY_HEADER),
+            _header(VALUE_HEADER),
+        ),
     )
     made: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),
@@ -208,13 +219,19 @@ def _place() -> Column:
     return F.when(frames.isNotNull(), F.coalesce(innermost, F.lit("")))
 
 
+def _header(name: str) -> Column:
+    """Return the value of a header, null if there is none."""
+    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(1))["value"]
+
+
 def _of_message_id(group: int) -> Column:
     return F.regexp_extract("origin_message_id", _MESSAGE_ID, group)
 
 
 def _decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
-    """Return a Spark function: (origin address, key, value, exception, message, place) -> a struct of :data:`_FIELDS`.
+    """Return a Spark function that returns a struct of :data:`_FIELDS`.
 
+    It takes origin address, key, value, exception, message, place, and the headers of the schema ids of key and value.
     A field is null if the origin has no codec, or its codec is ``raw``.
     """
 
@@ -235,6 +252,7 @@ def _row(
     exception: str | None,
     message: str | None,
     place: str | None,
+    *headers: bytes | None,
 ) -> tuple[str | None, ...]:
     normal, digest = (
         (None, None) if exception is None and message is None else _kind_of(exception or "", message or "", place)
@@ -244,8 +262,8 @@ def _row(
         return None, None, None, normal, digest
     errors: list[str] = []
     key_codec, value_codec = _codecs(section, source_codecs.base, source_codecs.schemas)
-    key_json = _text(key_codec, key, "key", errors, source_codecs.details)
-    value_json = _text(value_codec, value, "value", errors, source_codecs.details)
+    sides = zip((key_codec, value_codec), (key, value), headers, ("key", "value"), strict=True)
+    key_json, value_json = (_text(*side, errors, source_codecs.details) for side in sides)
     return key_json, value_json, "; ".join(errors) or None, normal, digest
 
 
@@ -258,11 +276,13 @@ def _codecs(section: str, base: str, schemas: SchemaFiles) -> tuple[Codec, Codec
     return codecs(CodecSection.model_validate_json(section), schemas.folder(Path(base)))
 
 
-def _text(codec: Codec, data: bytes | None, what: str, errors: list[str], details: FailureDetails) -> str | None:
+def _text(
+    codec: Codec, data: bytes | None, header: bytes | None, what: str, errors: list[str], details: FailureDetails
+) -> str | None:
     if data is None or isinstance(codec, RawCodec):
         return None
     try:
-        return as_json(codec.decode(data))
+        return as_json(decoded(codec, data, header))
     except SerdeError as error:
         # Do not wait for a registry that is down: the bytes are archived and can be decoded later.
         problem = type(error).__name__ if details.class_only else str(error)

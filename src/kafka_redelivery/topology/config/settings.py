@@ -93,6 +93,9 @@ class Isolation(StrEnum):
 SerdeFormat: TypeAlias = Literal["raw", "string", "json", "avro", "protobuf", "jsonschema"]
 """The formats of keys and values. :mod:`serdes.build` has a codec for each."""
 
+SchemaIdPlace: TypeAlias = Literal["prefix", "header"]
+"""Where the id of a value's schema is: before the value, or in a header of the record. Both are read."""
+
 WITH_SCHEMA: Final = ("avro", "protobuf", "jsonschema")
 """The formats whose values name a schema."""
 
@@ -102,6 +105,7 @@ SERDE_OPTIONS: Final[Mapping[str, tuple[SerdeFormat, ...]]] = {
     "write_id": WITH_SCHEMA,
     "registry": WITH_SCHEMA,
     "subject": WITH_SCHEMA,
+    "schema_id": WITH_SCHEMA,
     "message": ("protobuf",),
 }
 """The formats that have each field of a :class:`SerdeSection`."""
@@ -121,6 +125,7 @@ class SerdeSection(Section):
         None,
         description="Subject in the registry that outputs are written with: its id of reader, or its latest schema.",
     )
+    schema_id: SchemaIdPlace = Field("prefix", description="Where the schema id of outputs is written; both are read.")
     message: str | None = Field(
         None, description="Protobuf: full name of the message that outputs are written as; by default the first one."
     )
