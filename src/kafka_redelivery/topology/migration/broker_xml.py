@@ -151,6 +151,7 @@ _REASONS = {
     "message-expiry-scan-period": "records expire when they are read, without a scan",
 }
 _PERSIST = "persist-delivery-count-before-delivery"
+_READ = frozenset(("address-settings", "addresses", "literal-match-markers", "wildcard-addresses", _PERSIST))
 _MARKERS = 2
 _MAX_CHARACTERS, _MAX_WORDS = 500_000, 20_000
 """Limits for all matches together: each becomes a regular expression, and large ones take minutes to compile."""
@@ -249,6 +250,7 @@ class _BrokerXml:
         overriding: Mapping[str, str],
     ) -> None:
         self._overriding = overriding
+        self._of_broker: list[str] = []
         self._root = root
         self._name = name
         self._properties = properties
@@ -276,6 +278,9 @@ class _BrokerXml:
         wildcards = self._wildcards(core)
         for child in core.children:
             self._core_child(child)
+        if self._of_broker:
+            names_of = ", ".join(self._of_broker)
+            self._imported.note(core.line, f"not carried over, because they concern the broker itself: {names_of}")
         markers = core.find("literal-match-markers")
         if markers is not None:
             section["literal-match-markers"] = text = self._text(markers)
@@ -302,6 +307,8 @@ class _BrokerXml:
             self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
         if child.name in CHOICES:
             self._chosen(child)
+        if child.name not in _READ and child.name not in _REASONS:
+            self._of_broker.append(child.name)
         if child.name in _REASONS:
             self._imported.note(child.line, f"{child.name} is not carried over: {_REASONS[child.name]}")
 

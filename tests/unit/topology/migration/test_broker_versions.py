@@ -1,9 +1,14 @@
 """Files of all versions of the brokers are read; a note says what a version does not know."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from kafka_redelivery.topology.migration.broker_xml import ADDRESS_SETTING, CHOICES, CORE
+from kafka_redelivery.topology.migration.classic_beans import TYPES
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
 from kafka_redelivery.topology.migration.conversion import broker_version, read_broker_configuration
+from kafka_redelivery.topology.migration.names import VERSIONS
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import MigrationError
 from kafka_redelivery.topology.migration.versions import BrokerVersion, names
@@ -169,3 +174,53 @@ class TestQpid:
         """The policy has no such value."""
         with pytest.raises(MigrationError, match="the client refuses the URI"):
             read_connection_uri(f"amqp://a:1?jms.redeliveryPolicy.{option}")
+
+
+VALUES = {"boolean": "true", "int": "1", "long": "1", "bytes": "1", "double": "1", "string": "a"}
+
+
+@pytest.mark.parametrize("version", VERSIONS["artemis"].split())
+def test_a_file_with_all_names_of_a_version_of_artemis(version: str) -> None:
+    """It is imported without a note that the version does not know a name; what is left out is named."""
+    known = BrokerVersion.of("artemis", version)
+
+    def elements(container: str) -> Iterator[str]:
+        for name, versions in names("artemis", container).items():
+            if known.has(versions) and name not in {"address-settings", "wildcard-addresses", "max-delivery-attempts"}:
+                kind = CORE if container == "core" else ADDRESS_SETTING
+                text = min(CHOICES[name]) if name in CHOICES else VALUES[kind.get(name, "string")]
+                yield f"<{name}>{'((' if name == 'literal-match-markers' else text}</{name}>"
+
+    notes = read(ARTEMIS.format("".join(elements("core")), "".join(elements("address-setting"))), version)
+    assert "does not load" not in notes
+    assert "because they concern the broker itself: " in notes
+    assert notes.count("acceptors") == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS["activemq"].split())
+def test_a_file_with_all_names_of_a_version_of_classic(version: str) -> None:
+    """It is imported without a note that the version does not know a name; each name that is left out has one."""
+    known = BrokerVersion.of("activemq", version)
+    left_out = {
+        "id",
+        "deadLetterStrategy",
+        "destination",
+        "destinationPolicy",
+        "queue",
+        "topic",
+        "tempQueue",
+        "tempTopic",
+    }
+
+    def attributes(element: str) -> Iterator[str]:
+        for name, versions in names("activemq", element).items():
+            kind = TYPES[element].get(name, "string")
+            if known.has(versions) and name not in left_out:
+                yield f'{name}="{"true" if kind in {"boolean", "editor"} else "1"}"'
+
+    broker, entry = list(attributes("broker")), list(attributes("policyEntry"))
+    notes = read(CLASSIC.format(" ".join(broker), " ".join(entry), ""), version)
+    assert "does not load" not in notes
+    assert [each for each in (*broker, *entry) if f"{each.partition('=')[0]}=" not in notes] == [
+        each for each in (*broker, *entry) if each.partition("=")[0] in {"brokerName", "schedulerSupport"}
+    ]
