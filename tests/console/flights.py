@@ -26,6 +26,8 @@ DEAD_LETTERS: Final = f"DLQ.{FLIGHTS}"
 READY: Final = f"{GROUP}.ready.{FLIGHTS}"
 BROKEN: Final = 8
 _FLIGHTS: Final = 400
+_SOON: Final = {"maximumRedeliveries": 2, "initialRedeliveryDelay": 200, "redeliveryDelay": 400}
+_LATER: Final = {"maximumRedeliveries": 3, "initialRedeliveryDelay": 300_000, "redeliveryDelay": 900_000}
 
 
 class Flights:
@@ -50,8 +52,9 @@ class Flights:
 
         self._running: list[Process] = []
         self.cluster.create(FLIGHTS, SEAT_MILES, PLANES, partitions=2)
-        self._configure(maximumRedeliveries=2, initialRedeliveryDelay=200, redeliveryDelay=400)
-        self.group.apply()
+        for policy in (_LATER, _SOON):  # the topics of both: a group with members makes a later change wait for them
+            self._configure(**policy)
+            self.group.apply()
 
     def _configure(self, **policy: int | bool) -> None:
         configuration = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
@@ -82,8 +85,7 @@ class Flights:
             each.begin_to_stop()
         for each in self._running:
             each.finish_stopping()
-        self._configure(maximumRedeliveries=3, initialRedeliveryDelay=300_000, redeliveryDelay=900_000)
-        self.group.apply()
+        self._configure(**_LATER)
         self._start()
         again = [flight_record(each) for each in self.unknown[:40]]
         self.cluster.produce(FLIGHTS, [Sent(value, key) for key, value in again])

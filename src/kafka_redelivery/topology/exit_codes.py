@@ -38,7 +38,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     BROKER_UNAVAILABLE: "no Kafka broker answered in time",
     TOPOLOGY_REFUSED: "the topics would lose records, or an output topic does not exist",
     HALTED: "a worker, scheduler or query stopped to protect data",
-    UNSETTLED: "records still wait after the time given with --until-settled, or a dependency is away",
+    UNSETTLED: "records still wait after --until-settled, or a dependency is away",
     INTERNAL: "internal error: a bug in kafka-redelivery",
 }
 """What each code means, as ``redelivery --help`` lists it."""
