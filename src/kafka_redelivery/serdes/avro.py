@@ -13,20 +13,13 @@ from kafka_redelivery.serdes.avro_json import AvroJson
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
 from kafka_redelivery.serdes.avro_shape import ShapeError
 from kafka_redelivery.serdes.avro_types import Parsed
-from kafka_redelivery.serdes.errors import (
-    DecodeCode,
-    DecodeError,
-    EncodeCode,
-    EncodeError,
-    SchemaError,
-    UnknownSchemaError,
-)
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, header_for, id_and_start, short
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
+from kafka_redelivery.serdes.framing import SchemaId, id_and_start, short
 from kafka_redelivery.serdes.objects import plain
-from kafka_redelivery.serdes.schemas import AvroSource, LocalSchema, LocalSchemas
+from kafka_redelivery.serdes.schemas import AvroSource, LocalSchema, LocalSchemas, WithSchemas, written_id
 
 
-class AvroCodec:
+class AvroCodec(WithSchemas[AvroSchema]):
     """Codec for Avro records, each with the id of the schema that it was written with.
 
     Values are those of fastavro: a dict for a record, ``datetime`` and ``Decimal`` for logical types. A moment that
@@ -42,6 +35,7 @@ class AvroCodec:
     """
 
     name = "avro"
+    _source: AvroSource
 
     def __init__(
         self,
@@ -63,14 +57,8 @@ class AvroCodec:
                 reader with the latest schema of the subject. With neither, the codec only decodes.
             in_header: encode the schema id into a header and not before the value.
         """
-        self._source = source
+        super().__init__(source, write_id, subject, in_header=in_header)
         self._reader = reader
-        self._write_id = write_id
-        self._subject = subject
-        self._in_header = in_header
-        self.written_header: bytes | None = None
-        """See :class:`Codec`."""
-
         self._reading: dict[SchemaId, _Reading] = {}
         self._writing: _Writing | None = None
 
@@ -88,13 +76,8 @@ class AvroCodec:
         Raises:
             SchemaError: a schema cannot be read or used, or ``write_id`` is not among the ids.
         """
-        source = LocalSchemas(schemas)
-        if write_id is None and len(schemas) == 1:
-            write_id = next(iter(schemas))
-        if write_id is not None and write_id not in schemas:
-            raise SchemaError(f"id {write_id}", "is not among the schemas; write_id is one of their ids")
-        own = None if reader is None else LocalSchemas({0: reader}).by_id(0)
-        return cls(source, reader=own, write_id=write_id)
+        source, own = LocalSchemas(schemas), None if reader is None else LocalSchemas({0: reader}).by_id(0)
+        return cls(source, reader=own, write_id=written_id(schemas, write_id))
 
     def decode(self, data: bytes | None, header: bytes | None = None, /) -> Any:  # noqa: ANN401 - the type depends on the schema
         """Decode the value, and resolve it into the reader schema if there is one.
@@ -134,8 +117,7 @@ class AvroCodec:
             return None
         writing = self._writing
         if writing is None:
-            writing = self._writing = self._prepare_writing()
-            self.written_header = writing.id_header
+            writing = self._writing = self._to_write(self._prepare_writing)
         try:
             return _record_of(value, writing)
         except MemoryError:
@@ -152,18 +134,10 @@ class AvroCodec:
             DecodeError, SchemaSourceUnavailable: as :meth:`decode`.
         """
         schema_id, start = id_and_start(self.name, data, header)
-        return WrittenAvro(schema_id, self._writer(schema_id), data[:start])
-
-    def _writer(self, schema_id: SchemaId) -> AvroSchema:
-        try:
-            return self._source.by_id(schema_id)
-        except UnknownSchemaError as error:
-            raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
-        except SchemaError as error:
-            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
+        return WrittenAvro(schema_id, self._read_schema(schema_id), data[:start])
 
     def _prepare_reading(self, schema_id: SchemaId) -> _Reading:
-        writer = self._writer(schema_id)
+        writer = self._read_schema(schema_id)
         if self._reader is None or self._reader.definition == writer.definition:
             return _Reading(writer, None, shares_defaults=False, names_records=Branches(writer.parsed.type).named)
         shares_defaults = _has_container_default(self._reader.definition)
@@ -171,25 +145,11 @@ class AvroCodec:
         return _Reading(writer, self._reader.parsed, shares_defaults, names_records=False)
 
     def _prepare_writing(self) -> _Writing:
-        try:
-            if self._write_id is not None:
-                return self._with(self._write_id, self._source.by_id(self._write_id))
-            if self._subject is not None and self._reader is not None:
-                return self._with(self._source.id_for(self._subject, self._reader), self._reader)
-            if self._subject is not None:
-                latest = self._source.latest_in(self._subject)
-                return self._with(latest, self._source.by_id(latest))
-        except UnknownSchemaError as error:
-            raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), self._write_id) from error
-        except SchemaError as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), self._write_id) from error
-        raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
-
-    def _with(self, schema_id: int, schema: AvroSchema) -> _Writing:
-        branches = Branches(schema.parsed.type)
-        if self._in_header:
-            return _Writing(schema_id, b"", schema, branches, header_for(schema_id, self._source.guid_of(schema_id)))
-        return _Writing(schema_id, HEADER.pack(MAGIC, schema_id), schema, branches)
+        if self._write_id is None and self._subject is not None and self._reader is not None:
+            schema_id, schema = self._source.id_for(self._subject, self._reader), self._reader
+        else:
+            schema_id, schema = self._write_schema()
+        return _Writing(schema_id, self._prefix(schema_id), schema, Branches(schema.parsed.type))
 
 
 class WrittenAvro:
@@ -263,7 +223,6 @@ class _Writing:
     header: bytes
     schema: AvroSchema
     branches: Branches
-    id_header: bytes | None = None
 
     def record_of(self, value: object) -> bytes:
         if self.schema.shape.recursive:

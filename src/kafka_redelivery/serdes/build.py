@@ -47,6 +47,11 @@ class SerdeSettings:
     message: str | None = None
     """Protobuf: the full name of the message to encode; None = the first one of the schema."""
 
+    @property
+    def in_header(self) -> bool:
+        """Whether the schema id of what is encoded is in a header."""
+        return self.schema_id == "header"
+
 
 def settings_faults(settings: SerdeSettings) -> tuple[SerdeSettingsError, ...]:
     """Return all contradictions in the settings, without opening a file or a connection."""
@@ -83,7 +88,7 @@ def _avro(settings: SerdeSettings) -> Codec:
         reader=reader,
         write_id=settings.write_id,
         subject=settings.subject,
-        in_header=settings.schema_id == "header",
+        in_header=settings.in_header,
     )
 
 
@@ -102,7 +107,7 @@ def _protobuf(settings: SerdeSettings) -> Codec:
         write_id=settings.write_id,
         subject=settings.subject,
         message=settings.message,
-        in_header=settings.schema_id == "header",
+        in_header=settings.in_header,
     )
 
 
@@ -113,11 +118,11 @@ def _json_schema(settings: SerdeSettings) -> Codec:
         raise _not_installed("jsonschema", error) from error
     if not settings.registry:
         return json_schema.JsonSchemaCodec.of(
-            settings.schemas, write_id=settings.write_id, in_header=settings.schema_id == "header"
+            settings.schemas, write_id=settings.write_id, in_header=settings.in_header
         )
     source = RegistrySchemas(settings.registry, json_schema.JSON_SCHEMA)
     return json_schema.JsonSchemaCodec(
-        source, write_id=settings.write_id, subject=settings.subject, in_header=settings.schema_id == "header"
+        source, write_id=settings.write_id, subject=settings.subject, in_header=settings.in_header
     )
 
 

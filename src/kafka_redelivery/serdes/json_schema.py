@@ -25,11 +25,10 @@ from kafka_redelivery.serdes.errors import (
     EncodeCode,
     EncodeError,
     SchemaError,
-    UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, cut, header_for, id_and_start, short
+from kafka_redelivery.serdes.framing import SchemaId, cut, id_and_start, short
 from kafka_redelivery.serdes.registry import SchemaKind
-from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource
+from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, written_id
 
 JsonDocument: TypeAlias = dict[str, Any] | bool
 """A schema as JSON."""
@@ -91,7 +90,7 @@ def _content(path: Path) -> bytes:
         raise SchemaError(str(path), f"cannot be read: {error.strerror}") from error
 
 
-class JsonSchemaCodec:
+class JsonSchemaCodec(WithSchemas[Validator]):
     """Codec for JSON documents, each with the id of the JSON Schema that it was written with, and valid in it.
 
     Values are those of :class:`JsonCodec`.
@@ -107,24 +106,10 @@ class JsonSchemaCodec:
         subject: str | None = None,
         in_header: bool = False,
     ) -> None:
-        """Create the codec. Schemas are looked up when a record needs them.
-
-        Args:
-            source: provides the schema of each id.
-            write_id: encode with the schema of this id.
-            subject: without ``write_id``, encode with the latest schema of this subject. With neither, the codec only
-                decodes.
-            in_header: encode the schema id into a header and not before the value.
-        """
-        self._source = source
-        self._write_id = write_id
-        self._subject = subject
-        self._in_header = in_header
-        self.written_header: bytes | None = None
-        """See :class:`Codec`."""
-
+        """Create the codec. Schemas are looked up when a record needs them. The arguments are those of the base."""
+        super().__init__(source, write_id, subject, in_header=in_header)
         self._validators: dict[SchemaId, Validator] = {}
-        self._writing: tuple[int, Validator] | None = None
+        self._writing: tuple[int, bytes, Validator] | None = None
 
     @classmethod
     def of(
@@ -141,10 +126,7 @@ class JsonSchemaCodec:
         Raises:
             SchemaError: a schema cannot be read or used, or ``write_id`` is not among the ids.
         """
-        if write_id is None and len(schemas) == 1:
-            write_id = next(iter(schemas))
-        if write_id is not None and write_id not in schemas:
-            raise SchemaError(f"id {write_id}", "is not among the schemas; write_id is one of their ids")
+        write_id = written_id(schemas, write_id)
         read = {
             number: _parsed(_content(each), str(each)) if isinstance(each, Path) else each
             for number, each in schemas.items()
@@ -168,7 +150,7 @@ class JsonSchemaCodec:
         schema_id, start = id_and_start(self.name, data, header)
         validator = self._validators.get(schema_id)
         if validator is None:
-            validator = self._validators[schema_id] = self._validator(schema_id)
+            validator = self._validators[schema_id] = self._read_schema(schema_id)
         try:
             value = _JSON.decode(data[start:])
         except DecodeError as error:
@@ -194,8 +176,8 @@ class JsonSchemaCodec:
         if value is None:
             return None
         if self._writing is None:
-            self._writing = self._prepare_writing()
-        schema_id, validator = self._writing
+            self._writing = self._to_write(self._prepare_writing)
+        schema_id, prefix, validator = self._writing
         try:
             document = _JSON.encode(value)
             # Objects of users' classes are checked as they are written.
@@ -208,31 +190,11 @@ class JsonSchemaCodec:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), schema_id) from error
         if problem:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, problem, schema_id)
-        return document if self._in_header else HEADER.pack(MAGIC, schema_id) + (document or b"")
+        return prefix + (document or b"")
 
-    def _validator(self, schema_id: SchemaId) -> Validator:
-        try:
-            return self._source.by_id(schema_id)
-        except UnknownSchemaError as error:
-            raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
-        except SchemaError as error:
-            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
-
-    def _prepare_writing(self) -> tuple[int, Validator]:
-        write_id = self._write_id
-        try:
-            if write_id is None:
-                if self._subject is None:
-                    raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
-                write_id = self._source.latest_in(self._subject)
-            found = write_id, self._source.by_id(write_id)
-            if self._in_header:
-                self.written_header = header_for(write_id, self._source.guid_of(write_id))
-        except UnknownSchemaError as error:
-            raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), write_id) from error
-        except SchemaError as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), write_id) from error
-        return found
+    def _prepare_writing(self) -> tuple[int, bytes, Validator]:
+        schema_id, validator = self._write_schema()
+        return schema_id, self._prefix(schema_id), validator
 
 
 def _problem(validator: Validator, value: Any) -> str:  # noqa: ANN401 - any JSON

@@ -26,12 +26,11 @@ from kafka_redelivery.serdes.errors import (
     EncodeError,
     NotIdenticalError,
     SchemaError,
-    UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, header_for, header_id_of, schema_id_of, short
+from kafka_redelivery.serdes.framing import HEADER, SchemaId, header_id_of, schema_id_of, short
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.serdes.registry import SchemaKind
-from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource
+from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, written_id
 
 MessageClass: TypeAlias = type[Message]
 
@@ -71,6 +70,8 @@ class ProtobufSchema:
             SchemaError: there is none.
         """
         if name is None:
+            if not self._file.message_types_by_name:
+                raise SchemaError(self._file.name, "has no message")
             return (0,)
         waiting: list[tuple[tuple[int, ...], Descriptor]] = [
             ((index,), each) for index, each in enumerate(self._file.message_types_by_name.values())
@@ -160,7 +161,7 @@ def schema_in_set(path: Path) -> ProtobufSchema:
     return _built(files[-1], {each.name: each.SerializeToString() for each in files[:-1]}, str(path))
 
 
-class ProtobufCodec:
+class ProtobufCodec(WithSchemas[ProtobufSchema]):
     """Codec for Protobuf messages, each with the id of the schema that it was written with.
 
     A decoded value is a message of the ``protobuf`` package: ``record.value.amount``. Fields that the schema does not
@@ -183,22 +184,11 @@ class ProtobufCodec:
     ) -> None:
         """Create the codec. Schemas are looked up when a record needs them.
 
-        Args:
-            source: provides the schema of each id.
-            write_id: encode with the schema of this id.
-            subject: without ``write_id``, encode with the latest schema of this subject. With neither, the codec only
-                decodes.
-            message: the full name of the message to encode, such as ``shop.Order``; ``None`` = the first of the schema.
-            in_header: encode the schema id into a header and not before the value.
+        ``message`` is the full name of the message to encode, such as ``shop.Order``; ``None`` = the first one of the
+        schema. The other arguments are those of the base.
         """
-        self._source = source
-        self._write_id = write_id
-        self._subject = subject
+        super().__init__(source, write_id, subject, in_header=in_header)
         self._message = message
-        self._in_header = in_header
-        self.written_header: bytes | None = None
-        """See :class:`Codec`."""
-
         self._reading: dict[bytes, MessageClass] = {}
         """The message of what stands before it."""
 
@@ -216,10 +206,7 @@ class ProtobufCodec:
         Raises:
             SchemaError: a schema cannot be read or used, or ``write_id`` is not among the ids.
         """
-        if write_id is None and len(schemas) == 1:
-            write_id = next(iter(schemas))
-        if write_id is not None and write_id not in schemas:
-            raise SchemaError(f"id {write_id}", "is not among the schemas; write_id is one of their ids")
+        write_id = written_id(schemas, write_id)
         known = {
             schema_id: schema_in_set(each) if isinstance(each, Path) else ProtobufSchema(each.DESCRIPTOR.file)
             for schema_id, each in schemas.items()
@@ -262,7 +249,7 @@ class ProtobufCodec:
         if value is None:
             return None
         if self._writing is None:
-            self._writing = self._prepare_writing()
+            self._writing = self._to_write(self._prepare_writing)
         prefix, kind = self._writing
         try:
             return prefix + _message_of(value, kind).SerializeToString()
@@ -354,11 +341,7 @@ class ProtobufCodec:
         schema_id, at = header_id_of(self.name, frame)
         path = self._path(frame, at)
         try:
-            return self._source.by_id(schema_id).at(path)
-        except UnknownSchemaError as error:
-            raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
-        except SchemaError as error:
-            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
+            return self._read_schema(schema_id).at(path)
         except IndexError:
             problem = f"names the message {'.'.join(map(str, path))}, which its schema does not have"
             raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, problem, schema_id) from None
@@ -374,24 +357,9 @@ class ProtobufCodec:
         return tuple(path) or (0,)
 
     def _prepare_writing(self) -> tuple[bytes, MessageClass]:
-        write_id = self._write_id
-        try:
-            if write_id is None:
-                if self._subject is None:
-                    raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
-                write_id = self._source.latest_in(self._subject)
-            schema = self._source.by_id(write_id)
-            path = schema.path_of(self._message)
-            kind = schema.at(path)
-            if self._in_header:
-                self.written_header = header_for(write_id, self._source.guid_of(write_id)) + _indexes(path)
-        except UnknownSchemaError as error:
-            raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), write_id) from error
-        except SchemaError as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), write_id) from error
-        except IndexError as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, "the schema has no message", write_id) from error
-        return b"" if self._in_header else HEADER.pack(MAGIC, write_id) + _indexes(path), kind
+        schema_id, schema = self._write_schema()
+        path = schema.path_of(self._message)
+        return self._prefix(schema_id, _indexes(path)), schema.at(path)
 
 
 class _WrongType(Exception):  # noqa: N818 - told apart from what protobuf raises

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, Definitions, JsonSchema, full_name, read_json, schema_of
-from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
-from kafka_redelivery.serdes.framing import SchemaId
+from kafka_redelivery.serdes.errors import (
+    DecodeCode,
+    DecodeError,
+    EncodeCode,
+    EncodeError,
+    SchemaError,
+    UnknownSchemaError,
+)
+from kafka_redelivery.serdes.framing import HEADER, MAGIC, SchemaId, header_for, short
 
 MAX_ID = 2**32 - 1
 """The largest id that fits into the four bytes of the wire format."""
@@ -23,6 +30,7 @@ S = TypeVar("S")
 
 
 _S_co = TypeVar("_S_co", covariant=True)
+_T = TypeVar("_T")
 
 
 class SchemaSource(Protocol[_S_co]):
@@ -68,6 +76,81 @@ class AvroSource(SchemaSource[AvroSchema], Protocol):
             SchemaSourceUnavailable: the source is unavailable at present.
         """
         ...
+
+
+class WithSchemas(Generic[S]):
+    """What the codecs share whose records name their schema: which one is read and written, and its errors."""
+
+    name: ClassVar[str]
+
+    def __init__(self, source: SchemaSource[S], write_id: int | None, subject: str | None, *, in_header: bool) -> None:
+        """Look up nothing yet.
+
+        Args:
+            source: provides the schema of each id.
+            write_id: encode with the schema of this id.
+            subject: without ``write_id``, encode with the latest schema of this subject. With neither, the codec only
+                decodes.
+            in_header: encode the schema id into a header and not before the value.
+        """
+        self._source = source
+        self._write_id = write_id
+        self._subject = subject
+        self._in_header = in_header
+        self.written_header: bytes | None = None
+        """See :class:`~kafka_redelivery.serdes.codec.SchemaCodec`."""
+
+    def _read_schema(self, schema_id: SchemaId) -> S:
+        """Return the schema of a record; raises ``DecodeError``, ``SchemaSourceUnavailable``."""
+        try:
+            return self._source.by_id(schema_id)
+        except UnknownSchemaError as error:
+            raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
+        except SchemaError as error:
+            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
+
+    def _to_write(self, prepare: Callable[[], _T]) -> _T:
+        """Return what ``prepare`` returns; errors of the source become ``EncodeError``."""
+        try:
+            return prepare()
+        except UnknownSchemaError as error:
+            raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), self._write_id) from error
+        except SchemaError as error:
+            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), self._write_id) from error
+
+    def _write_schema(self) -> tuple[int, S]:
+        """Return the schema to write with, and its id; raises errors of the source."""
+        found = self._write_id
+        if found is None:
+            if self._subject is None:
+                raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id and no subject")
+            found = self._source.latest_in(self._subject)
+        return found, self._source.by_id(found)
+
+    def _prefix(self, schema_id: int, more: bytes = b"") -> bytes:
+        """Return what stands before each value that is written, and make ``written_header``; raises as before.
+
+        Args:
+            schema_id: that of the schema to write with.
+            more: what follows the id.
+        """
+        if not self._in_header:
+            return HEADER.pack(MAGIC, schema_id) + more
+        self.written_header = header_for(schema_id, self._source.guid_of(schema_id)) + more
+        return b""
+
+
+def written_id(ids: Collection[int], write_id: int | None) -> int | None:
+    """Return the id of the schema to write with: the one that is asked for, or the only one; ``None`` = none.
+
+    Raises:
+        SchemaError: it is not among the ids.
+    """
+    if write_id is None:
+        return next(iter(ids)) if len(ids) == 1 else None
+    if write_id not in ids:
+        raise SchemaError(f"id {write_id}", "is not among the schemas; write_id is one of their ids")
+    return write_id
 
 
 class KnownSchemas(Generic[S]):

@@ -469,3 +469,18 @@ class TestWithoutARegistry:
         (tmp_path / "order.avsc").write_text(json.dumps(new))
         codec = AvroCodec.of({1: old}, reader=tmp_path / "order.avsc")
         assert codec.decode(AvroCodec.of({1: old}).encode({"id": "x"})) == {"id": "x", "amount": 5}
+
+
+def test_no_thread_encodes_before_the_header_of_its_schema_is_known() -> None:
+    """The bytes of another thread would have the id neither before them nor in a header."""
+    order: list[str] = []
+
+    class Noted(AvroCodec):
+        def __setattr__(self, name: str, value: object) -> None:
+            order.append(name)
+            super().__setattr__(name, value)
+
+    codec = Noted(LocalSchemas({7: FLIGHT}), write_id=7, in_header=True)
+    order.clear()
+    codec.encode({"carrier": "UA", "number": 1})
+    assert order == ["written_header", "_writing"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -282,3 +282,12 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
 def test_a_header_is_that_of_the_registry() -> None:
     """The prefix is the id in four bytes."""
     assert struct.unpack(">BI", UNITED[:5]) == (0, 7)
+
+
+def test_a_schema_without_messages_writes_nothing(tmp_path: Path) -> None:
+    """It is a fault of the schema, which the error says."""
+    path = tmp_path / "empty.desc"
+    path.write_bytes(FileDescriptorSet(file=[FileDescriptorProto(name="empty.proto")]).SerializeToString())
+    with pytest.raises(EncodeError, match=r"empty\.proto: has no message") as caught:
+        ProtobufCodec.of({7: path}).encode({"carrier": "UA"})
+    assert caught.value.code == EncodeCode.BAD_SCHEMA
