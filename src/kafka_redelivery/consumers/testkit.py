@@ -512,14 +512,11 @@ def without_registry(settings: Settings, schemas: Mapping[int, str | Path], base
         if not section.registry:
             return section
         own, write_id = _files_of(section.format, files), section.write_id
-        if write_id is not None:
-            pass
-        elif section.subject is not None and section.reader is not None:
-            write_id = avro.id_for(section.subject, schema_in_file(base / section.reader))
-        elif section.subject is not None and own:
-            write_id = max(own)  # the latest
-        elif not writes and len(own) == 1:
-            write_id = next(iter(own))  # only a test writes to a source, so no setting says with which schema
+        if write_id is None and section.subject is not None:
+            reader = None if section.reader is None else schema_in_file(base / section.reader)
+            write_id = max(own, default=None) if reader is None else avro.id_for(section.subject, reader)  # the latest
+        if write_id is None and not writes and len(own) == 1:
+            (write_id,) = own  # only a test writes to a source, so no setting says with which schema
         update = {"registry": {}, "subject": None, "schemas": own, "write_id": write_id}
         return section.model_copy(update=update)
 
