@@ -1,7 +1,7 @@
 """Writes ``topology/migration/names.py``: the names that each version of ActiveMQ Classic and Artemis knows.
 
-``python -m deploy.broker_names FOLDER`` fetches one jar of each minor version into the folder, the newest patch that is
-published, and reads its XML schema.
+``python -m deploy.broker_names FOLDER`` fetches a jar of each minor version, as in :data:`PUBLISHED`, into the
+folder, and reads its XML schema.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ BEANS: Final = (
 HEAD: Final = '''\
 """Names that configuration files of ActiveMQ Classic and Artemis may have, by version.
 
-Written by ``deploy/broker_names.py`` from the XML schemas of the brokers, of the newest published patch of each minor
-version. Not to be edited.
+Written by ``deploy/broker_names.py`` from the XML schemas of the brokers, of one patch of each minor version. Not to
+be edited.
 """
 
 VERSIONS = {versions}
@@ -117,10 +117,13 @@ def ranges(found: Iterable[str], versions: list[str]) -> str:
         else:
             runs.append([index, index])
     last = len(versions) - 1
-    texts = [
-        versions[first] if first == end else f"{versions[first] if first else ''}-{versions[end] if end < last else ''}"
-        for first, end in runs
-    ]
+
+    def text(first: int, end: int) -> str:
+        if first == end < last:
+            return versions[first]
+        return f"{versions[first] if first else ''}-{versions[end] if end < last else ''}"
+
+    texts = [text(*run) for run in runs]
     return "" if texts == ["-"] else " ".join(texts)
 
 

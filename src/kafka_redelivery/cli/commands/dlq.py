@@ -112,10 +112,8 @@ class Sending(Selecting, ABC):
     yes: Yes = False
     as_json: AsJson = False
 
-    @property
-    def skips_refused(self) -> bool:
-        """Whether letters are left out that there is no topic for."""
-        return False
+    skip_refused = False
+    """Whether letters are left out that there is no topic for; an option of some commands."""
 
     @abstractmethod
     def job_options(self, group: str, wanted: Selection) -> JobOptions:
@@ -132,8 +130,9 @@ class Sending(Selecting, ABC):
         if not self.dry_run:
             create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
         with self.refreshed_index(settings, wanted) as index:
-            skips = self.skips_refused
-            job = create_job(settings, index, wanted, options, self._agrees, note=self.note, skip_refused=skips)
+            job = create_job(
+                settings, index, wanted, options, self._agrees, note=self.note, skip_refused=self.skip_refused
+            )
         if job is not None:
             run_job(job, as_json=self.as_json, created=True)
 
@@ -197,11 +196,6 @@ class Redrive(Sending):
     skip_refused: Annotated[
         bool, typer.Option("--skip-refused", help="Leave letters out whose target topic does not exist.")
     ] = False
-
-    @property
-    def skips_refused(self) -> bool:
-        """Whether letters are left out that there is no topic for."""
-        return self.skip_refused
 
     def job_options(self, group: str, wanted: Selection) -> JobOptions:
         """Return how the job sends its letters."""

@@ -14,9 +14,9 @@ import typer
 
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
+from kafka_redelivery.topology.migration.broker_xml import PROPERTIES
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
 from kafka_redelivery.topology.migration.conversion import (
-    PROPERTIES,
     broker_version,
     read_broker_configuration,
     to_yaml,
@@ -97,13 +97,15 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
         raise MigrationError(source, f"there is no such file{hint}") from None
     except (OSError, ValueError) as error:
         raise MigrationError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    bootstrap = _BOOTSTRAP.search(content) if Path(path).name == "bootstrap.xml" else None
+    bootstrap = _BOOTSTRAP.search(content) if Path(path).name == _BOOTSTRAP_FILE else None
     if bootstrap is not None:
         named = Path(path).with_name(Path(unquote(bootstrap[1].decode(errors="replace"))).name)
-        return read_source(str(named), values, version)
+        if named.name != _BOOTSTRAP_FILE:
+            return read_source(str(named), values, version)
     return read_broker_configuration(content, Path(path).name, values, version, files)
 
 
+_BOOTSTRAP_FILE = "bootstrap.xml"
 _BOOTSTRAP = re.compile(rb"""<server\s[^>]*?configuration=["']([^"']+)""")
 _INCLUDED = re.compile(rb"""<(?:\w+:)?include\s[^>]*?href=["']([^"']+)""")
 _IN_FOLDER = ("broker.xml", "etc/broker.xml", "activemq.xml", "conf/activemq.xml")

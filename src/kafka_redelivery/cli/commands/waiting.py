@@ -172,7 +172,7 @@ class _Acting(_Selecting):
             states = acting.act(settings, requests, wait_s, report)
         ok = not missing and all(each.whole for each in states)
         number = sum(each.done.done for each in states)
-        self._print(f"{number:,} records are {done}", states, missing, ok=ok)
+        self._print(f"{number:,} {'record is' if number == 1 else 'records are'} {done}", states, missing, ok=ok)
 
     def _print(self, text: str, states: "list[RequestState]", missing: list[str], *, ok: bool) -> None:
         if self.as_json:

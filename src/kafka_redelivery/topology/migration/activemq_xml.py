@@ -82,11 +82,9 @@ _TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
 
 _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 _WILDCARDS = {ANY_CHILD, ANY_DESCENDANT}
-_STRATEGIES = {
-    "sharedDeadLetterStrategy": "sharedDeadLetterStrategy",
-    "individualDeadLetterStrategy": "individualDeadLetterStrategy",
-    "discarding": "discarding",
-}
+_PLACE = frozenset((*_TARGETS, "id", "destination"))
+"""Attributes of an entry that say where it applies."""
+
 _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
 _JMS = "jms."
@@ -117,7 +115,7 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     imported = Imported(name, "activemq")
     beans = Beans(root, imported, values, version)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
-    file = _ActiveMqXml(root, beans, imported)
+    file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
         raise MigrationError(name, f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file", root.line)
     for child in root.children if root not in brokers else ():
@@ -140,10 +138,11 @@ def _is_core(element: Element) -> bool:
 
 
 class _ActiveMqXml:
-    def __init__(self, root: Element, beans: Beans, imported: Imported) -> None:
+    def __init__(self, root: Element, beans: Beans, imported: Imported, version: BrokerVersion) -> None:
         self._root = root
         self._beans = beans
         self._imported = imported
+        self._version = version
 
     def read_clients(self) -> bool:
         """Read the policies of connection factories. Without a factory, read those that nothing refers to.
@@ -153,62 +152,65 @@ class _ActiveMqXml:
         """
         elements = [each for each in map(self._beans.as_element, self._root.walk()) if each is not None]
         factories = [each for each in elements if each.name in _FACTORIES]
-        found = [(each, client) for each in factories if (client := self._client(each))]
+        found = [(each, self._client(each)) for each in factories]
         if not factories:
             found = [
                 (each, self._unused(each)) for each in self._beans.unused("redeliveryPolicyMap", "redeliveryPolicy")
             ]
+        ours = self._imported
         for element, client in found:
-            section = self._imported.section
-            if any(section.get(key, value) != value for key, value in client.items()):
+            pairs = [(ours.section, client.section), (ours.handler, client.handler), (ours.top_level, client.top_level)]
+            if any(known.get(key, value) != value for known, given in pairs for key, value in given.items()):
                 self._not_carried_over(
                     element,
                     f"the policy of <{element.name}>",
                     "our configuration has the policy of one client, the first",
                 )
-            else:
-                section |= client
+                continue
+            for known, given in pairs:
+                known.update(given)
         return bool(factories or found)
 
-    def _client(self, factory: Element) -> dict[str, Any]:
+    def _client(self, factory: Element) -> Imported:
         """Return the policies of a connection factory. The bean of a policy replaces the one that its URI sets."""
-        attributes = self._beans.attributes(factory)
-        found: dict[str, Any] = {}
+        attributes, found = self._beans.attributes(factory), Imported(self._imported.name, "activemq")
         uri = str(attributes.get("brokerURL", ""))
         if _JMS in uri:
-            found = self._of_uri(factory, uri)
+            self._read_uri(factory, uri, found)
         flag = attributes.get(_NON_BLOCKING)
         if flag is not None:
-            self._imported.handler[_NON_BLOCKING] = str(flag).strip().lower() == "true"
+            found.handler[_NON_BLOCKING] = str(flag).strip().lower() == "true"
         policies = list(self._beans.property(factory, attributes, "redeliveryPolicy"))
         for policy in policies[-1:]:
-            found["redeliveryPolicy"] = self._client_policy(policy)
+            found.section["redeliveryPolicy"] = self._client_policy(policy)
         for policy_map in self._beans.property(factory, attributes, "redeliveryPolicyMap"):
-            found["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
-        if found and _NON_BLOCKING not in self._imported.handler:
+            found.section["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
+        if found.section and _NON_BLOCKING not in found.handler:
             note_blocking(_NON_BLOCKING, factory.line, self._imported)
         return found
 
-    def _of_uri(self, factory: Element, uri: str) -> dict[str, Any]:
+    def _read_uri(self, factory: Element, uri: str, found: Imported) -> None:
         try:
-            read = read_connection_uri(uri)
+            read = read_connection_uri(uri, self._version, alone=False)
         except MigrationError as error:
             self._not_carried_over(factory, "brokerURL", f"the URI {error.problem}")
-            return {}
-        self._imported.handler |= read.handler
-        self._imported.top_level |= read.top_level
+            return
+        found.handler |= read.handler
+        found.top_level |= read.top_level
+        if read.section["redeliveryPolicy"]:
+            found.section |= read.section
         for note in read.notes:
             self._imported.note(factory.line, f"brokerURL: {note.text}")
-        return read.section if read.section["redeliveryPolicy"] else {}
 
-    def _unused(self, element: Element) -> dict[str, Any]:
+    def _unused(self, element: Element) -> Imported:
         if element.name == "redeliveryPolicyMap":
-            return {"redeliveryPolicyMap": self._redelivery_map(element)}
-        return {"redeliveryPolicy": self._client_policy(element)}
+            policies = {"redeliveryPolicyMap": self._redelivery_map(element)}
+        else:
+            policies = {"redeliveryPolicy": self._client_policy(element)}
+        return Imported(self._imported.name, "activemq", policies)
 
     def _client_policy(self, policy: Element) -> dict[str, Any]:
-        left_out = {*_TARGETS, "id", "destination"}
-        return {key: text for key, text in self._beans.attributes(policy).items() if key not in left_out}
+        return {key: text for key, text in self._beans.attributes(policy).items() if key not in _PLACE}
 
     def read_broker(self, broker: Element) -> None:
         """Read the broker's policies, plugins and destinations."""
@@ -275,7 +277,7 @@ class _ActiveMqXml:
         if attributes.pop("persistJMSRedelivered", False):
             self._persist_counts(entry)
         for attribute, text in attributes.items():
-            if attribute not in {*_TARGETS, "id", "destination"}:
+            if attribute not in _PLACE:
                 self._not_carried_over(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
         candidates = []
         for child in entry.children:
@@ -298,7 +300,7 @@ class _ActiveMqXml:
     def _strategy_elements(self, element: Element) -> list[Element]:
         if len(element.children) != 1:
             self._beans.refuse(element, f"<{element.name}> contains {len(element.children)} strategies instead of one")
-        return list(self._beans.inside(element, *_STRATEGIES))
+        return list(self._beans.inside(element, *PROPERTIES["deadLetterStrategy"]))
 
     def _strategy(self, strategy: Element) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._beans.attributes(strategy))
@@ -356,9 +358,7 @@ class _ActiveMqXml:
         return self._map(policy_map, "redeliveryPolicy", "redeliveryPolicyEntries", self._redelivery_policy)
 
     def _redelivery_policy(self, entry: Element) -> dict[str, Any]:
-        attributes = self._beans.attributes(entry)
-        own = {key: text for key, text in attributes.items() if key not in {*_TARGETS, "id", "destination"}}
-        return self._entry(entry) | own
+        return self._entry(entry) | self._client_policy(entry)
 
     def _discarding_plugin(self, plugin: Element) -> dict[str, Any]:
         found = dict(self._beans.attributes(plugin))

@@ -22,12 +22,6 @@ from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words
 from kafka_redelivery.topology.migration.xml_tree import Element, decoded, read_xml, refused
 
 ADDRESS_SETTING = types(
-    string="""
-        dead-letter-address dead-letter-queue-prefix dead-letter-queue-suffix expiry-address expiry-queue-prefix
-        expiry-queue-suffix address-full-policy page-full-policy default-last-value-key default-group-first-key
-        slow-consumer-threshold-measurement-unit slow-consumer-policy config-delete-queues config-delete-addresses
-        config-delete-diverts default-queue-routing-type default-address-routing-type
-    """,
     boolean="""
         auto-create-dead-letter-resources auto-create-expiry-resources no-expiry last-value-queue
         default-last-value-queue default-non-destructive default-exclusive-queue default-group-rebalance
@@ -54,7 +48,7 @@ ADDRESS_SETTING = types(
     """,
     double="redelivery-delay-multiplier redelivery-collision-avoidance-factor",
 )
-"""The types of the children of ``<address-setting>``, from the XML schema of Artemis 2.40."""
+"""The types of the children of ``<address-setting>``, from the XML schemas; those that are not listed are text."""
 
 NO_DEFAULT = frozenset(("send-to-dla-on-no-route", "enabled", "routing-enabled"))
 """Booleans that must not be empty."""
@@ -70,6 +64,7 @@ CHOICES = {
         ("MESSAGES_PER_SECOND", "MESSAGES_PER_MINUTE", "MESSAGES_PER_HOUR", "MESSAGES_PER_DAY")
     ),
     "journal-type": frozenset(("ASYNCIO", "NIO", "MAPPED")),
+    "disk-full-policy": frozenset(("DROP", "FAIL", "BLOCK")),
     "critical-analyzer-policy": frozenset(("LOG", "HALT", "SHUTDOWN")),
     "default-queue-routing-type": frozenset(("ANYCAST", "MULTICAST")),
     "default-address-routing-type": frozenset(("ANYCAST", "MULTICAST")),
@@ -110,13 +105,14 @@ CORE = types(
         create-bindings-dir read-whole-page create-journal-dir journal-sync-transactional
         journal-sync-non-transactional log-journal-write-rate critical-analyzer mirror-ack-manager-warn-unacked
         mirror-page-transaction suppress-session-notifications management-message-rbac
+        purge-page-folders jmx-notification-enabled mqtt-subscription-persistence-enabled
     """,
     int="""
         scheduled-thread-pool-max-size thread-pool-max-size message-counter-max-day-history
         message-expiry-thread-priority id-cache-size page-max-concurrent-io journal-min-files journal-pool-files
         journal-compact-percentage journal-compact-min-files journal-max-io journal-file-open-timeout max-disk-usage
         memory-warning-threshold page-sync-timeout mirror-ack-manager-queue-attempts mirror-ack-manager-page-attempts
-        mirror-ack-manager-retry-delay
+        mirror-ack-manager-retry-delay journal-lock-monitor-max-retries
     """,
     long="""
         graceful-shutdown-timeout security-invalidation-interval authentication-cache-size authorization-cache-size
@@ -126,6 +122,7 @@ CORE = types(
         mqtt-session-scan-interval mqtt-session-state-persistence-timeout journal-buffer-timeout
         journal-device-block-size server-dump-interval global-max-messages disk-scan-period memory-measure-interval
         critical-analyzer-timeout critical-analyzer-check-period network-check-period network-check-timeout
+        journal-lock-monitor-timeout
     """,
 )
 """The types of the simple children of ``<core>``; those that are not listed are text."""
@@ -139,6 +136,7 @@ WILDCARDS = {
 }
 
 ROOT = "configuration"
+PROPERTIES = "broker.properties"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
 _DOLLAR = "2.50-"
@@ -202,7 +200,9 @@ def include(root: Element, name: str, files: Mapping[str, bytes]) -> None:
                 count += 1
                 if count > _MAX_INCLUDES:
                     raise MigrationError(name, f"includes more than {_MAX_INCLUDES} files", child.line)
-                element.children[index] = read_xml(files[href], href)
+                element.children[index] = included = read_xml(files[href], href)
+                for each in included.walk():
+                    each.line = child.line  # messages name a line of the file itself
         waiting += element.children
 
 
@@ -225,6 +225,9 @@ def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | N
         raise MigrationError(name, str(error), line) from None
 
 
+_OF_ALL_MATCHES = ("wildcardconfiguration", "literalmatchmarkers")
+"""Java properties in lower case. The wildcards of the file are known before its matches are read."""
+
 _JAVA_PERSIST = "persistDeliveryCountBeforeDelivery"
 _JAVA_SETTING = re.compile(r'address(?:es)?Settings?\.(?:"([^"]+)"|([^."]+))\.(\w+)')
 _BY_JAVA_NAME = {name.replace("-", ""): name for name in SETTING_NAMES} | {
@@ -238,6 +241,15 @@ def _java_setting(key: str) -> tuple[str | None, str]:
     """Return match and setting of a key such as ``addressSettings."orders.#".maxDeliveryAttempts``."""
     found = _JAVA_SETTING.fullmatch(key)
     return (None, "") if found is None else (found[1] or found[2], found[3])
+
+
+def _problem(match: str, repository: SettingsRepository) -> str:
+    """Return why the broker does not start with a match; empty if it does."""
+    try:
+        repository.checked(match)
+    except MatchError as error:
+        return error.problem
+    return ""
 
 
 class _BrokerXml:
@@ -288,7 +300,7 @@ class _BrokerXml:
                 self._refuse(markers, f"<{markers.name}> is {text!r}, but must have {_MARKERS} characters")
         repository = SettingsRepository(wildcards, section.get("literal-match-markers"))
         section["address-settings"] = list(self._settings(core, repository))
-        self._override(section["address-settings"])
+        self._override(section["address-settings"], repository)
         self._addresses(core, section["address-settings"])
         return self._imported
 
@@ -384,12 +396,9 @@ class _BrokerXml:
             words += match.count(repository.wildcards.single_word)
             if len(match) > MAX_PATTERN_CHARACTERS or characters > _MAX_CHARACTERS or words > _MAX_WORDS:
                 raise MigrationError(self._name, "the match is too long", element.line)
-            try:
-                repository.checked(match)
-            except MatchError as error:
+            if problem := _problem(match, repository):
                 self._imported.note(
-                    element.line,
-                    f"match {match!r} is left out: it {error.problem}, and the broker does not start with it",
+                    element.line, f"match {match!r} is left out: it {problem}, and the broker does not start with it"
                 )
                 continue
             if not match:
@@ -415,22 +424,25 @@ class _BrokerXml:
                     self._root.line, f"match {match!r} is left out: the broker uses {other!r} for the same address"
                 )
 
-    def _override(self, settings: list[dict[str, Any]]) -> None:
+    def _override(self, settings: list[dict[str, Any]], repository: SettingsRepository) -> None:
         """Apply ``broker.properties``, which set the properties of Artemis's Java objects after the file is read."""
         if self._overriding:
-            self._imported.note(None, "broker.properties, which is beside the file, overrides it")
+            self._imported.note(None, f"{PROPERTIES}, which is beside the file, overrides it")
         for key, text in self._overriding.items():
             match, setting = _java_setting(key)
             name = _BY_JAVA_NAME.get(setting.lower())
             kind = ADDRESS_SETTING.get(name or "", "string")
             if key == _JAVA_PERSIST:
                 self._imported.handler["persistDeliveryCountBeforeDelivery"] = text.strip().lower() == "true"
+            elif key.lower().startswith(_OF_ALL_MATCHES):
+                problem = f"{key} of {PROPERTIES} changes what each match means; set it in the file instead"
+                raise MigrationError(self._name, problem)
             elif match is None or name is None:
-                self._imported.note(
-                    None, f"{key} of broker.properties is not carried over: it does not concern redelivery"
-                )
-            elif not valid(text, kind):
-                self._imported.note(None, f"{key}={text} of broker.properties is not of the type {kind}")
+                self._imported.note(None, f"{key} of {PROPERTIES} is not carried over")
+            elif not valid(text, kind) or (name in LIMITS and not LIMITS[name](float(value(text, kind)))):
+                self._imported.note(None, f"{key}={text} of {PROPERTIES} is left out: the broker refuses such a value")
+            elif problem := _problem(match, repository):
+                self._imported.note(None, f"{key} of {PROPERTIES} is left out: its match {problem}")
             else:
                 given = next((each for each in settings if each["match"] == match), None)
                 if given is None:

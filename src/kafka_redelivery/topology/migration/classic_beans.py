@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from kafka_redelivery.topology.migration.placeholders import (
     MAX_CHARACTERS,
@@ -37,13 +37,15 @@ TYPES = {
             splitSystemUsageForProducersConsumers start startAsync useAuthenticatedPrincipalForJMSXUserID
             useLocalHostBrokerName useLoggingForShutdownErrors useMirroredQueues useShutdownHook
             useTempMirroredQueues useVirtualDestSubs useVirtualDestSubsOnCreation useVirtualTopics
+            virtualThreadTaskRunner
         """,
         editor="""
             advisorySupport deleteAllMessagesOnStartup passiveSlave persistent schedulerSupport
             shutdownOnSlaveFailure systemExitOnShutdown useJmx waitForSlave
         """,
         integer="""
-            consumerSystemUsagePortion maxPurgedDestinationsPerSweep maxSchedulerRepeatAllowed maxUncommittedCount
+            consumerSystemUsagePortion maxInflatedDataSize maxPurgedDestinationsPerSweep maxSchedulerRepeatAllowed
+            maxUncommittedCount
             persistenceThreadPriority producerSystemUsagePortion schedulePeriodForDestinationPurge
             schedulePeriodForDiskUsageCheck storeOpenWireVersion systemExitOnShutdownExitCode taskRunnerPriority
             timeBeforePurgeTempDestinations
@@ -56,7 +58,8 @@ TYPES = {
     "policyMap": {},
     "policyEntry": types(
         boolean="""
-            advancedNetworkStatisticsEnabled advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages
+            advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled allowTempDestinationStealing
+            advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages
             advisoryForDispatched advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull
             allConsumersExclusiveByDefault alwaysRetroactive doOptimzeMessageStorage enableAudit
             gcInactiveDestinations gcWithNetworkConsumers includeBodyForAdvisory lazyDispatch optimizedDispatch
@@ -365,7 +368,8 @@ class Beans:
             if not element.namespace.startswith(NAMESPACE):
                 continue
             if element.name in PROPERTIES and not element.attributes:
-                self._check_children(element, PROPERTIES[element.name])
+                known = names("activemq", "elements")
+                self._check_children(element, {each: known.get(each, "") for each in PROPERTIES[element.name]})
             elif element.name in TYPES and (element.attributes or element.name not in _OF_OTHERS):
                 # Without attributes it may be a property with the name of a bean, which contains beans.
                 self._check_attributes(element)
@@ -391,10 +395,14 @@ class Beans:
             if not valid(text, kind) and not (self._configured and "${" in text):
                 self.refuse(element, f"{attribute}={text!r} is not of the type {kind}")
 
-    def _check_children(self, element: Element, known: Collection[str]) -> None:
+    def _check_children(self, element: Element, known: Mapping[str, str]) -> None:
+        """Check that children are allowed; ``known``: those that are, each with the versions that know it."""
         for child in element.children:
-            if child.namespace == element.namespace and child.name not in known:
+            if child.namespace != element.namespace:
+                continue
+            if child.name not in known:
                 self.refuse(child, f"<{child.name}> is not allowed in <{element.name}>")
+            self._note_version(child, f"<{child.name}>", known[child.name])
 
     def _note_version(self, element: Element, what: str, versions: str | None) -> None:
         if versions is not None and not self._version.has(versions):

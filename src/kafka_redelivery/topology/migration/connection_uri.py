@@ -120,17 +120,6 @@ _FACTORY_NUMBERS = {
     "requestTimeout": _INT,
 }
 _FACTORY_TEXTS = frozenset(("password", "userName", "clientID", "clientIDPrefix", "connectionIDPrefix", "brokerURL"))
-_PREFETCH_NUMBERS = frozenset(
-    (
-        "queuePrefetch",
-        "queueBrowserPrefetch",
-        "topicPrefetch",
-        "durableTopicPrefetch",
-        "maximumPendingMessageLimit",
-        "optimizeDurableTopicPrefetch",
-        "inputStreamPrefetch",
-    )
-)
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
@@ -189,7 +178,7 @@ def _read_qpid(uri: str, imported: Imported) -> Imported:
     limit = policy["maximumRedeliveries"]
     if limit < 0:
         imported.note(
-            None, "maxRedeliveries is not set: the client has no limit, and the broker's file decides; import it"
+            None, "maxRedeliveries sets no limit: the client has none, and the broker's file decides; import it"
         )
     else:
         imported.note(None, f"after {limit + 1} deliveries the outcome is {outcome}: {_WHAT_FOLLOWS[outcome]}")
@@ -202,12 +191,13 @@ def is_connection_uri(source: str) -> bool:
     return not source or _SCHEME.match(source) is not None
 
 
-def read_connection_uri(uri: str, version: BrokerVersion | None = None) -> Imported:
+def read_connection_uri(uri: str, version: BrokerVersion | None = None, *, alone: bool = True) -> Imported:
     """Read a connection URI of the JMS client of ActiveMQ Classic, or of Qpid JMS (``amqp://...``).
 
     Args:
         uri: the URI.
         version: the version of the client; ``None`` for the newest known one.
+        alone: whether nothing beside the URI can set ``nonBlockingRedelivery``, so that a note says that it is not set.
 
     Raises:
         MigrationError: the connection factory itself refuses it.
@@ -220,10 +210,13 @@ def read_connection_uri(uri: str, version: BrokerVersion | None = None) -> Impor
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
     if _QPID.match(uri):
         return _read_qpid(uri, imported)
-    return _read_openwire(uri, imported, version or BrokerVersion.of("activemq"))
+    _read_openwire(uri, imported, version or BrokerVersion.of("activemq"))
+    if alone and _NON_BLOCKING not in imported.handler:
+        note_blocking(_JMS + _NON_BLOCKING, None, imported)
+    return imported
 
 
-def _read_openwire(uri: str, imported: Imported, version: BrokerVersion) -> Imported:
+def _read_openwire(uri: str, imported: Imported, version: BrokerVersion) -> None:
     name = imported.name
     scheme = uri.partition(":")[0]
     if scheme not in _TRANSPORTS:
@@ -243,12 +236,9 @@ def _read_openwire(uri: str, imported: Imported, version: BrokerVersion) -> Impo
         raise MigrationError(name, f"has an option without a value ({empty!r}); the connection factory refuses it")
     for key, value in unknown.items():
         imported.note(None, f"{_JMS}{key}={value} cannot be set; the JMS client ignores it and then fails to connect")
-    if _NON_BLOCKING not in imported.handler:
-        note_blocking(_JMS + _NON_BLOCKING, None, imported)
     for key in rest:
         reason = _REASONS.get(key, "it is an option of the connection to the broker")
         imported.note(None, f"{key} is not carried over: {reason}")
-    return imported
 
 
 def note_blocking(option: str, line: int | None, imported: Imported) -> None:
@@ -262,7 +252,8 @@ def note_blocking(option: str, line: int | None, imported: Imported) -> None:
 
 def _note_versions(taken: Collection[str], client: BrokerVersion, imported: Imported) -> None:
     for key in sorted(taken):
-        versions = names("activemq", "connectionFactory").get(_setter(key), "")
+        bean, _, name = _path(key).rpartition(".")
+        versions = names("activemq", bean or "connectionFactory").get(name, "")
         if not client.has(versions):
             imported.note(None, f"{_JMS}{key} is an option of {in_words(versions)}; {client} cannot connect with it")
 
@@ -304,7 +295,7 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
         return _take_policy(_setter(key.removeprefix(_POLICY)), value, imported)
     if key.startswith("prefetchPolicy."):
         known = _setter(key.removeprefix("prefetchPolicy."))
-        taken = known in _PREFETCH_NUMBERS | {"all"} and java_integer(value, _INT) is not None
+        taken = known != "id" and known in names("activemq", "prefetchPolicy") and java_integer(value, _INT) is not None
     elif key.startswith("blobTransferPolicy."):
         known = _setter(key.removeprefix("blobTransferPolicy."))
         taken = known in {"brokerUploadUrl", "defaultUploadUrl", "uploadUrl"}
@@ -320,7 +311,7 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
             or known in _FACTORY_TEXTS
         )
     if taken and known not in CARRIED:
-        shown = "..." if key in _SECRETS else value
+        shown = "..." if known in _SECRETS else value
         reason = _REASONS.get(key, "it is an option of the client that does not concern redelivery")
         imported.note(None, f"{_JMS}{key}={shown} is not carried over: {reason}")
     return taken

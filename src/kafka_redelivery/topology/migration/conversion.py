@@ -51,7 +51,7 @@ def read_broker_configuration(
             root = read_xml(broker_xml.replaced(content, name, values, missing), name)
         try:
             broker_xml.include(root, name, found)
-            overriding = read_properties(found.get(PROPERTIES, b"").decode("utf-8", errors="replace"))
+            overriding = read_properties(found.get(broker_xml.PROPERTIES, b"").decode("utf-8", errors="replace"))
             imported = broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version), overriding)
         except MigrationError as error:
             raise error.adding(f"; {_empty(missing)}" if missing else "") from None
@@ -67,7 +67,6 @@ def read_broker_configuration(
     raise MigrationError(name, problem, root.line)
 
 
-PROPERTIES = "broker.properties"
 _OTHERS = {
     ("server", "urn:jboss:domain"): "is a WildFly configuration, which has Artemis's settings in another form; start "
     "WildFly, list the address settings with jboss-cli (/subsystem=messaging-activemq/server=default/address-setting=*:"
@@ -103,7 +102,7 @@ def _refuse_others(content: bytes, name: str) -> None:
         return
     raise MigrationError(
         name,
-        f"{what}: import the folder with broker.xml and {PROPERTIES}, or write the settings into the XML file",
+        f"{what}: import the folder with broker.xml and {broker_xml.PROPERTIES}, or write the settings into the XML",
     )
 
 

@@ -1,7 +1,7 @@
 """Names that configuration files of ActiveMQ Classic and Artemis may have, by version.
 
-Written by ``deploy/broker_names.py`` from the XML schemas of the brokers, of the newest published patch of each minor
-version. Not to be edited.
+Written by ``deploy/broker_names.py`` from the XML schemas of the brokers, of one patch of each minor version. Not to
+be edited.
 """
 
 VERSIONS = {
@@ -66,7 +66,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "5.8-": "jobSchedulerStore",
             "5.9-": "restartAllowed storeOpenWireVersion",
             "6.2-": "virtualThreadTaskRunner",
-            "6.3": "maxInflatedDataSize",
+            "6.3-": "maxInflatedDataSize",
         },
         "broker children": {
             "": """
@@ -115,7 +115,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
                 """,
             "5.9-": "rmIdFromConnectionId",
             "6.2-": "useVirtualThreadTaskRunner",
-            "6.3": "maxInflatedDataSizeRatio requestTimeout strictCompliance",
+            "6.3-": "maxInflatedDataSizeRatio requestTimeout strictCompliance",
         },
         "connectionFactory children": {
             "": """
@@ -202,7 +202,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
                 """,
             "5.9-5.16": "replicatedLevelDB",
             "5.9-5.19": "partitionBrokerPlugin",
-            "6.3": "h2-jdbc-adapter",
+            "6.3-": "h2-jdbc-adapter",
         },
         "individualDeadLetterStrategy": {
             "": """
@@ -269,7 +269,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
                 """,
             "5.7-": "advisoryForFastProducers",
             "5.9-": "messageGroupMapFactoryType",
-            "6.3": "allowTempDestinationStealing",
+            "6.3-": "allowTempDestinationStealing",
         },
         "policyEntry children": {
             "": """
@@ -426,7 +426,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "2.43-": "purge-page-folders",
             "2.51-": "lock-coordinators",
             "2.53-": "jmx-notification-enabled",
-            "2.56": "journal-lock-monitor-max-retries journal-lock-monitor-timeout",
+            "2.56-": "journal-lock-monitor-max-retries journal-lock-monitor-timeout",
             "2.7-": "address-queue-scan-period federations node-manager-lock-directory",
             "2.9-": "metrics-plugin reject-empty-validated-user",
         },

@@ -19,6 +19,8 @@ addressSettings."orders.#".redeliveryDelay=5000
 addressSettings.news.maxDeliveryAttempts=2
 addressSettings.news.redeliveryMultiplier=1.5
 addressSettings.news.redeliveryDelay=soon
+addressSettings.news.redeliveryCollisionAvoidanceFactor=7
+addressSettings."#a".maxDeliveryAttempts=2
 persistDeliveryCountBeforeDelivery=true
 maxDiskUsage=85
 """
@@ -56,7 +58,33 @@ def test_a_folder_with_properties_and_included_files(etc: Path) -> None:
         notes = "\n".join(map(str, imported.notes))
         assert "broker.properties, which is beside the file, overrides it" in notes
         assert "maxDiskUsage of broker.properties is not carried over" in notes
-        assert "redeliveryDelay=soon of broker.properties is not of the type long" in notes
+        assert "redeliveryDelay=soon of broker.properties is left out: the broker refuses such a value" in notes
+        assert 'addressSettings."#a".maxDeliveryAttempts of broker.properties is left out: its match' in notes
+        assert "redeliveryCollisionAvoidanceFactor=7 of broker.properties is left out" in notes
+
+
+@pytest.mark.parametrize("key", ["wildCardConfiguration.delimiter=/", "literalMatchMarkers=()"])
+def test_a_property_that_changes_all_matches_is_refused(etc: Path, key: str) -> None:
+    """The matches of the file would mean something else; it says where to set it."""
+    (etc / "broker.properties").write_text(key)
+    with pytest.raises(MigrationError, match="changes what each match means"):
+        read(etc)
+
+
+def test_an_included_file_is_named_by_the_line_that_includes_it(etc: Path) -> None:
+    """Its own lines are no lines of broker.xml."""
+    (etc / "settings.xml").write_text(
+        SETTINGS.replace("100", "soon").replace("<address-setting ", "\n\n\n<address-setting ")
+    )
+    with pytest.raises(MigrationError, match=r"^broker\.xml:2: "):
+        read(etc)
+
+
+def test_a_bootstrap_file_that_names_itself_is_no_broker(etc: Path) -> None:
+    """It ends with an error."""
+    (etc / "bootstrap.xml").write_text(BOOTSTRAP.replace("broker.xml", "bootstrap.xml"))
+    with pytest.raises(MigrationError):
+        read(etc / "bootstrap.xml")
 
 
 def test_only_files_of_the_folder_are_included(etc: Path, tmp_path: Path) -> None:

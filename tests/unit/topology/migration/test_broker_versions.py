@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from deploy.broker_names import ranges
 from kafka_redelivery.topology.migration.broker_xml import ADDRESS_SETTING, CHOICES, CORE
 from kafka_redelivery.topology.migration.classic_beans import TYPES
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
@@ -138,7 +141,51 @@ def test_ranges_of_versions(versions: str, number: str, expected: bool) -> None:
 def test_the_table_has_names_of_all_versions() -> None:
     """Of the first and of the last."""
     assert names("activemq", "broker")["clustered"] == "5.0"
-    assert names("artemis", "core")["journal-lock-monitor-timeout"] == "2.56"
+    assert names("artemis", "core")["journal-lock-monitor-timeout"] == "2.56-"
+
+
+@given(st.data())
+def test_a_range_is_that_of_the_versions_that_it_was_made_of(data: st.DataObject) -> None:
+    """Of each known version, and of one that is released later as of the last."""
+    broker = data.draw(st.sampled_from(sorted(VERSIONS)))
+    known = VERSIONS[broker].split()
+    found = data.draw(st.sets(st.sampled_from(known), min_size=1))
+    text = ranges(found, known)
+    assert {each for each in known if BrokerVersion.of(broker, each).has(text)} == found
+    major, minor = map(int, known[-1].split("."))
+    assert BrokerVersion(broker, (major, minor + 1)).has(text) == (known[-1] in found)
+
+
+def test_elements_of_classic_have_versions_too() -> None:
+    """A version that does not know one does not load the file."""
+    text = CLASSIC.format("", "", "").replace(
+        '<individualDeadLetterStrategy queuePrefix="D."/>', '<discarding enableAudit="false"/>'
+    )
+    assert "<discarding> is a setting of ActiveMQ Classic" in read(text, "5.4")
+    assert "<discarding>" not in read(text, "5.18")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<purge-page-folders>5</purge-page-folders>", "<journal-lock-monitor-timeout>x</journal-lock-monitor-timeout>"],
+)
+def test_newer_settings_have_types(text: str) -> None:
+    """The broker refuses the file."""
+    with pytest.raises(MigrationError, match="is not of the type"):
+        read(ARTEMIS.format(text, ""))
+
+
+def test_a_secret_is_hidden_however_its_option_is_written() -> None:
+    """Java ignores the case of the first letter."""
+    for option in ("password", "Password", "userName", "UserName"):
+        assert "hunter2" not in str(read_connection_uri(f"tcp://a:1?jms.{option}=hunter2").notes)
+
+
+def test_options_of_policies_have_versions_too() -> None:
+    """As those of the factory."""
+    uri = "tcp://a:1?jms.redeliveryPolicy.preDispatchCheck=true"
+    assert "5.4 cannot connect with it" in str(read_connection_uri(uri, broker_version("activemq", "5.4")).notes)
+    assert "cannot connect" not in str(read_connection_uri(uri).notes)
 
 
 class TestQpid:

@@ -56,6 +56,25 @@ def test_the_policy_of_a_client(content: str, broker: str) -> None:
     assert ours.explain("orders")["policy"]["maximumRedeliveries"] == 4
 
 
+def test_of_two_clients_all_is_that_of_the_first() -> None:
+    """Not its policy with the flag of the other."""
+    client = '<amq:connectionFactory brokerURL="tcp://a:1?{}jms.redeliveryPolicy.maximumRedeliveries={}" {}/>'
+    ours = spring(
+        client.format("", 4, 'nonBlockingRedelivery="true"')
+        + client.format("jms.optimizeAcknowledge=true&amp;", 5, 'nonBlockingRedelivery="false"')
+    )
+    assert ours.imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+    assert ours.imported.handler == {"nonBlockingRedelivery": True}
+    assert ours.imported.top_level == {}
+    assert "nonBlockingRedelivery is not set" not in ours.notes
+
+
+def test_a_uri_in_a_file_is_that_of_the_version() -> None:
+    """And that it does not set nonBlockingRedelivery is said once."""
+    ours = spring(BROKER + '<amq:connectionFactory brokerURL="tcp://a:1?jms.redeliveryPolicy.maximumRedeliveries=4"/>')
+    assert ours.notes.count("nonBlockingRedelivery is not set") == 1
+
+
 def test_a_clients_policies_by_destination() -> None:
     """They are in a map, which takes precedence; nonBlockingRedelivery is the handler's."""
     ours = spring(
