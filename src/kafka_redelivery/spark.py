@@ -47,7 +47,7 @@ from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts
 from kafka_redelivery.pipeline.stream.stream import run_stream
 from kafka_redelivery.pipeline.stream.transformation import FAILURE_TYPE, RECORD, Transformation, failure
-from kafka_redelivery.topology.config.settings import Settings, SinkSection
+from kafka_redelivery.topology.config.settings import WITH_SCHEMA, Settings, SinkSection
 from kafka_redelivery.topology.policy.decision import FailureKind
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.preflight import make_topics
@@ -194,7 +194,9 @@ class Redelivery:
     ) -> DataFrame:
         """Return records of the sources as a transformation gets them, in a batch: to try it, or for a backfill.
 
-        A value that is not JSON of the schema has null columns and a ``_failure``. No offset is committed.
+        A value that is not JSON of the schema has null columns and a ``_failure``; a transformation never gets it, so
+        leave such rows out first. SQL's ``reject`` and ``retry`` are defined in transformations alone. No offset is
+        committed.
 
         Args:
             spark: as in :meth:`start`.
@@ -396,8 +398,9 @@ def check_formats(settings: Settings, schema: StructType | None) -> None:
     if found != "json" and schema is not None:
         fix = "set sources: value: {format: json}, or leave the schema out and parse the column value"
         raise PipelineRefusedError(f"values are {found}, and schema= is for JSON: {fix}")
-    if found == "avro":
-        raise PipelineRefusedError("values are Avro, which is not decoded here: set format: raw and use from_avro")
+    if found in WITH_SCHEMA:
+        fix = "set format: raw and decode the column value, such as with from_avro or from_protobuf"
+        raise PipelineRefusedError(f"values are {found}, which is not decoded here: {fix}")
     if schema is not None and (wrong := [name for name in schema.names if name.startswith("_")]):
         raise PipelineRefusedError(f"schema has {wrong[0]}: names that begin with _ are for {RECORD} and the like")
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -161,6 +163,23 @@ def test_a_key_that_is_answered_may_wait_again() -> None:
     outages = worker.worker.outages
     assert outages is not None
     assert not outages.counts
+
+
+def test_the_longest_outage_of_a_key_begins_anew_when_its_partition_comes_back() -> None:
+    """In the meantime another worker may have handled the key, and this may be its next outage."""
+    section = DependencySection.model_validate({"maxOutage": "1m"})
+    kafka = simulated_kafka([1], bank=Bank([], section), ordering=Ordering.KEY)
+    outages = SimulatedWorker(kafka).worker.outages
+    assert outages is not None
+    now_s = 0.0
+    outages.clock_s = lambda: now_s
+    first: Any = SimpleNamespace(closed=False, route=SimpleNamespace(source="orders"))
+    again: Any = SimpleNamespace(closed=False, route=first.route)
+    found = []
+    for now_s, assigned in ((0, first), (61, first), (62, first), (63, again), (122, again), (124, again)):
+        first.closed = now_s > 62
+        found.append(outages._key_fails(outages._dependencies["bank"], assigned, b"1"))
+    assert found == [False, True, True, False, False, True]
 
 
 def test_a_share_of_failures_of_a_key() -> None:

@@ -184,9 +184,9 @@ class Outages:
         self.waiting: Mapping[str, int] = {}
         """How many records of a query's micro-batch wait, by dependency; empty in a worker, which does not count."""
 
-        self._keys: dict[tuple[str, str, bytes | None], float] = {}
-        """When the first record of a key failed that waits for a dependency alone (monotonic), by dependency, source
-        and key; minus infinity once it has taken too long. A success of the key ends it."""
+        self._keys: dict[tuple[str, str, bytes | None], tuple[float, AssignedPartition]] = {}
+        """When the first record of a key failed that waits for a dependency alone (monotonic), and where the last one
+        did, by dependency, source and key; minus infinity once it has taken too long. A success of the key ends it."""
 
         self._known: Mapping[str, OutageNote] = {}
         self._decided: Mapping[str, OutageNote] = {}
@@ -255,23 +255,25 @@ class Outages:
         for number, (index, failure) in enumerate(item.failures):
             if failure.key_only:
                 each = self._dependencies[failure.dependency]
-                source = item.lane.assigned.route.source
-                if self._fails(each) or self._key_fails(each, source, item.messages[index].key()):
+                if self._fails(each) or self._key_fails(each, item.lane.assigned, item.messages[index].key()):
                     failed = failure._replace(kind=FailureKind.RAISED, after_ms=None, key_only=False)
                     item.failures[number] = (index, failed)
 
-    def _key_fails(self, each: _Dependency, source: str, key: bytes | None) -> bool:
-        longest = each.section.max_outage
+    def _key_fails(self, each: _Dependency, assigned: AssignedPartition, key: bytes | None) -> bool:
+        longest, source = each.section.max_outage, assigned.route.source
         if longest is None:
             return False
         now_s = self.clock_s()
-        since_s = self._keys.setdefault((each.name, source, key), now_s)
+        since_s, last = self._keys.get((each.name, source, key), (now_s, assigned))
+        if last.closed:  # another worker may have handled the key in the meantime
+            since_s = now_s
+        self._keys[each.name, source, key] = since_s, assigned
         if len(self._keys) > _MAX_KEYS:
             del self._keys[next(iter(self._keys))]
         if now_s - since_s <= longest.total_seconds():
             return False
         if since_s > -math.inf:
-            self._keys[each.name, source, key] = -math.inf
+            self._keys[each.name, source, key] = -math.inf, assigned
             text = "%s has been away for longer than maxOutage, %g s, for a key of %s: the redelivery policy decides"
             _log.error(text, each.name, longest.total_seconds(), source)
         return True
@@ -321,6 +323,10 @@ class Outages:
                 self._keys.pop((need, item.lane.assigned.route.source, message.key()), None)
         if others:
             self.others_handled(needs, others, may_try)
+
+    def forget_met(self) -> None:
+        """Forget which records have met an outage: all are handed out again, and say so if they meet it again."""
+        self._met.clear()
 
     def tried(self, assigned: AssignedPartition, offset: int, *, succeeded: bool) -> bool:
         """A record has its outcome. Return whether it had met an outage; if it succeeded, that is over."""

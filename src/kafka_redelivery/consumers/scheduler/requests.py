@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafka_redelivery.consumers.scheduler.release import Release, ReleaseBuilder
-from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition, TierRecord
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.topology.wire.waiting import RequestKey, WaitingDone, WaitingRequest, done_record
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
@@ -140,13 +140,16 @@ class Requests:
             now_ms: epoch ms.
         """
         self._known = {each.key: self._known.get(each.key, _Known()) for each in requests}
+        buffered: dict[Partition, dict[int, TierRecord]] = {}
         for request in requests:
             partition, known = Partition(request.key.topic, request.key.number), self._known[request.key]
             tier = tiers.get(partition)
             if tier is None or known.ended or now_ms < known.rests_until_ms:
                 continue
             voided = OTHER_TOPIC if request.mark and is_other_topic(request.mark, mark_of(partition)) else ""
-            write = self._write(request, known, partition, tier, builder, space, now_ms, voided)
+            if partition not in buffered:
+                buffered[partition] = {record.offset: record for record in tier.waiting()}
+            write = self._write(request, known, tier, buffered[partition], builder, space, now_ms, voided)
             if write is not None:
                 return write
         return None
@@ -155,14 +158,14 @@ class Requests:
         self,
         request: WaitingRequest,
         known: _Known,
-        partition: Partition,
         tier: TierPartition,
+        records: Mapping[int, TierRecord],
         builder: ReleaseBuilder,
         space: int,
         now_ms: int,
         voided: str,
     ) -> RequestedWrite | None:
-        records = {record.offset: record for record in tier.waiting()}
+        partition = Partition(request.key.topic, request.key.number)
         read_to = max(tier.progress.next_offset, tier.end)
         standing = Standing(list(records), read_to, tier.progress.apart, space, tier.space_for)
         step = next_step(request, standing, known.refused)

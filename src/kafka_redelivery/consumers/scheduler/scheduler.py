@@ -380,7 +380,7 @@ class Scheduler:
             requests, self._running(), self._builder, self._assigned.mark_of, self._limits.records, self._clock()
         )
         if write is None:
-            self._act_at_s += _ACT_AGAIN_S
+            self._act_at_s = monotonic_s() + _ACT_INTERVAL_S + _ACT_AGAIN_S  # to look may have taken longer
             return False
         # The offsets of the partition are among them in any case: they fence a scheduler that has lost it.
         write.release.checkpoints = self._assigned.checkpoints([Partition(write.key.topic, write.key.number)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -249,6 +249,11 @@ class _HandlerSlots:
         for threshold in self._thresholds.values():
             threshold.count(item.position - len(item.failures))
 
+    def forget(self, over: Collection[str]) -> None:
+        """Forget the calls of outages that are over."""
+        for name in over & self._thresholds.keys():
+            self._thresholds[name].forget()
+
     def add(self, assigned: AssignedPartition, rows: Rows) -> None:
         """Add records of a partition."""
         self.lanes.add(assigned, self._messages(rows, assigned))
@@ -382,7 +387,9 @@ class _Child:
 
     def _begin(self, attempt: Attempt) -> None:
         """Try what an earlier attempt has found away."""
-        now_s = monotonic_s()
+        now_s, over = monotonic_s(), self._attempt.open.keys() - attempt.open.keys()
+        for handler in self._distinct if over else ():
+            handler.forget(over)
         self._attempt, self._away = attempt, set()
         answered = {name: now_s - seconds for name, seconds in attempt.open.items()}
         self._rising = {name: Outage(opened_s=at_s, answered_s=at_s) for name, at_s in answered.items()}

@@ -1,13 +1,13 @@
 """The outcomes of records that a DataFrame has computed. Spark brings them with the records, and no handler is called.
 
 Besides the columns of :data:`SCHEMA` a batch has the column ``outcomes``: for each record a list with one entry for
-each row that the DataFrame has for it. An entry is a failure, or key, value and headers of an output.
+each row that the DataFrame has for it. An entry is a failure, or key and value of an output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ OUTCOMES: Final = "outcomes"
 _FAILURE: Final = pa.struct(
     [("kind", pa.string()), ("exception", pa.string()), ("message", pa.string()), ("after_ms", pa.int64())]
 )
-ENTRY: Final = pa.struct([("failure", _FAILURE), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+ENTRY: Final = pa.struct([("failure", _FAILURE), ("key", pa.binary()), ("value", pa.binary())])
 """The type of an entry."""
 
 KINDS: Final = frozenset({FailureKind.REJECTED, FailureKind.REDELIVER, FailureKind.RAISED, FailureKind.UNDECODABLE})
@@ -45,6 +45,10 @@ class Computing(NamedTuple):
 
     topic: str | None
     """The topic of the outputs; ``None`` = rows are not sent."""
+
+
+_Entries: TypeAlias = tuple[np.ndarray, np.ndarray, pa.StructArray]
+"""How many entries each record has, the index of the record of each entry, and the entries."""
 
 
 class ComputedOutcomes:
@@ -74,13 +78,14 @@ class ComputedOutcomes:
         """
         route, redelivered = self._routes[rows.partition.topic]
         item = WorkItem(Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True), [])
-        failures = _failures(rows)
+        entries = _entries(rows)
+        failures = _failures(rows, entries)
         if not need_no_preparation(rows, route, redelivered=redelivered):
             # It has expired, or had its last delivery, so that no handler would have got it: its rows do not count.
             for index, message in enumerate(rows):
                 if isinstance(found := self._processor.prepare(item, message), Failure):
                     failures[index] = found
-        emitted = [] if self._topic is None else [Emitted(self._topic, None, _outputs(rows, failures))]
+        emitted = [] if self._topic is None else [Emitted(self._topic, None, _outputs(entries, failures))]
         yield Handled(
             rows, Outcomes(len(rows), sorted(failures.items()), item.lineages, item.lateness, emitted=emitted)
         )
@@ -97,7 +102,7 @@ class ComputedOutcomes:
         """Do nothing."""
 
 
-def _failures(rows: Rows) -> dict[int, Failure]:
+def _failures(rows: Rows, found: _Entries) -> dict[int, Failure]:
     """Return the first failure of each record that has one, by index."""
     batch = rows.batch
     unread = pc.index(pc.is_null(batch.column("timestamp")), True).as_py()
@@ -106,33 +111,32 @@ def _failures(rows: Rows) -> dict[int, Failure]:
             f"the DataFrame has a row for {rows.partition}@{rows.offsets()[unread]}, which is not in this micro-batch: "
             "the column _record of a row must be the one that the transformation was given"
         )
-    lengths, owners, entries = _entries(rows)
+    lengths, owners, entries = found
     failures = dict.fromkeys(np.flatnonzero(lengths == 0).tolist(), NO_ROW)
     column = pc.struct_field(entries, "failure")
     failing = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
-    for index, found in zip(owners[failing].tolist(), column.take(pa.array(failing)).to_pylist(), strict=True):
-        if found["kind"] not in KINDS:
+    for index, each in zip(owners[failing].tolist(), column.take(pa.array(failing)).to_pylist(), strict=True):
+        if each["kind"] not in KINDS:
             raise HaltedError(
                 f"_failure of {rows.partition}@{rows.offsets()[index]} is no reject(...) and no retry(...)"
             )
-        name, text = found["exception"] or "", found["message"] or ""
-        failures.setdefault(index, Failure(FailureKind(found["kind"]), name, text, found["after_ms"]))
+        name, text = each["exception"] or "", each["message"] or ""
+        failures.setdefault(index, Failure(FailureKind(each["kind"]), name, text, each["after_ms"]))
     return failures
 
 
-def _outputs(rows: Rows, failures: Mapping[int, Failure]) -> pa.RecordBatch:
+def _outputs(found: _Entries, failures: Mapping[int, Failure]) -> pa.RecordBatch:
     """Return the outputs of the records that have not failed."""
-    _, owners, entries = _entries(rows)
+    _, owners, entries = found
     if failures:
         kept = np.flatnonzero(~np.isin(owners, list(failures)))
         owners, entries = owners[kept], entries.take(pa.array(kept))
-    columns = [pc.struct_field(entries, name) for name in ("key", "value", "headers")]
-    columns[2] = columns[2].cast(HEADERS)
-    return pa.RecordBatch.from_arrays([pa.array(owners, pa.int32()), *columns], ["row", "key", "value", "headers"])
+    columns = [pa.array(owners, pa.int32()), *(pc.struct_field(entries, name) for name in ("key", "value"))]
+    columns.append(pa.nulls(len(owners), HEADERS))
+    return pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"])
 
 
-def _entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, pa.StructArray]:
-    """Return how many entries each record has, the index of the record of each entry, and the entries."""
+def _entries(rows: Rows) -> _Entries:
     column = rows.batch.column(OUTCOMES)
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     return lengths, np.repeat(np.arange(len(rows)), lengths), column.flatten()

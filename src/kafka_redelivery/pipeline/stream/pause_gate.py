@@ -58,6 +58,11 @@ class PauseGate:
         """The dependencies because of which no micro-batch may begin."""
         return [] if self.outages is None else self.outages.away
 
+    @property
+    def lasts(self) -> bool:
+        """Whether an outage is not over, also if micro-batches may begin to see whether it is."""
+        return self.outages is not None and any(self.outages.states.values())
+
     def wait(self) -> None:
         """Wait until micro-batches may begin, or until :class:`Shutdown` lets none begin."""
         try:
@@ -75,6 +80,5 @@ class PauseGate:
         held = Counter(partition.topic for partition in partitions)
         observer.paused(held if self.paused else {}, current.end)
         if self.outages is not None:
-            states = self.outages.states
-            waits = away or any(states.values())
-            observer.outages(states, held if waits else dict.fromkeys(held, 0))
+            waits = away or self.lasts
+            observer.outages(self.outages.states, held if waits else dict.fromkeys(held, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -112,7 +112,7 @@ class Queries:
             self._say_waiting(waiting, None)
             raise StreamHaltedError(self.lost.problem)
         if late is not None and not self.shutdown.requested:
-            raise self._with_count(late) if self.gate.away else late
+            raise self._with_count(late) if self.gate.lasts else late
         self._say_waiting(waiting, until_settled)
 
     def save_positions(self) -> None:
@@ -317,8 +317,9 @@ class Queries:
                     self.shutdown.release_soon()
                     return False
                 late = end_s is not None and monotonic_s() >= end_s
-                if late or (self.gate.waiting and not waits and self.gate.away):
-                    end_in_time(query, self.shutdown, self.gate)
+                away = self.gate.away if self.gate.waiting and (late or not waits) else []
+                if late or away:
+                    end_in_time(query, self.shutdown, self.gate, away)
                     return False
                 held = held or (restarts and self.lost.moved())
                 if held and self.shutdown.hold():
@@ -331,13 +332,15 @@ class Queries:
                 self.monitor.progressed(query)
 
 
-def end_in_time(query: StreamingQuery, shutdown: Shutdown, gate: PauseGate) -> None:
+def end_in_time(query: StreamingQuery, shutdown: Shutdown, gate: PauseGate, away: Sequence[str] = ()) -> None:
     """Let no other micro-batch begin, and wait for the running one for as long as a shutdown may take.
+
+    ``away``: the dependencies that a micro-batch waits for.
 
     Raises:
         StreamUnsettledError: the query has not read everything.
     """
-    paused, away = (gate.paused, gate.away) if gate.waiting else ([], [])
+    paused = gate.paused if gate.waiting else []
     ended = shutdown.hold() or shutdown.wait_for_micro_batch()
     if ended and query.awaitTermination(POLL_S if away else _LAST_S):  # type: ignore[arg-type] # accepts float
         return

@@ -77,6 +77,8 @@ class QueryOutages:
         waiting = sum((each.waiting for each in found), Counter[str]())
         with self._lock:
             outages = self._outages
+            if attempt.only is None:
+                outages.forget_met()
             for met in (met for each in found for met in each.met):
                 outages.met(self._assigned_of(met.partition), met.offset, MetOutage(met.failure, began_s))
             for failure in (failure for each in found for failure in each.failed.values()):

@@ -124,7 +124,7 @@ class Transformation:
     def outcomes(self, frame: DataFrame, tasks: int) -> DataFrame:
         """Return the records of a micro-batch with their outcomes, for so many tasks."""
         decoded = self._decoded(frame)
-        entry = _entry(_undecodable(), *(F.lit(None) for _ in range(3)))
+        entry = _entry(_undecodable(), F.lit(None), F.lit(None))
         read = decoded.select(
             *_PLACE, F.struct(*_BROUGHT).alias("record"), F.when(F.col(_CORRUPT), entry).alias("entry")
         )
@@ -204,7 +204,7 @@ class Transformation:
             key = value = F.lit(None)
         lost = F.raise_error(F.lit(f"{RECORD} of a row is null: a join must keep the rows of the records"))
         place = [F.coalesce(F.col(f"{RECORD}.place.{each}"), lost).alias(each) for each in _PLACE]
-        return result.select(*place, _entry(failed, key, value, F.lit(None)).alias("entry"))
+        return result.select(*place, _entry(failed, key, value).alias("entry"))
 
 
 def _define_functions(spark: SparkSession) -> None:
@@ -222,11 +222,10 @@ def _undecodable() -> Column:
     return failure(FailureKind.UNDECODABLE, "DecodeError", F.lit("the value is no JSON of this schema"))
 
 
-def _entry(failed: Column, key: Column, value: Column, headers: Column) -> Column:
+def _entry(failed: Column, key: Column, value: Column) -> Column:
     """Return an entry of the column ``outcomes``."""
     return F.struct(
         failed.alias("failure"),
         key.cast("binary").alias("key"),
         value.cast("binary").alias("value"),
-        headers.cast("array<struct<key: string, value: binary>>").alias("headers"),
     )

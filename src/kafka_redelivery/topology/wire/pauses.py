@@ -227,8 +227,14 @@ class Pauses:
         return sorted(found, key=lambda each: each.place)
 
     def ended_requests(self, before_ms: int) -> list[RequestKey]:
-        """Return the requests that ended before a time (epoch ms)."""
-        return [key for key, each in self.done.items() if each.ended and each.at_ms < before_ms]
+        """Return the requests that ended, or had to, before a time (epoch ms).
+
+        Those of a partition that does not exist any more have no owner that ends them, nor has the last step of one
+        that was cancelled.
+        """
+        late = {key for key, each in self.requests.items() if each.until_ms < before_ms}
+        done = {key for key, each in self.done.items() if each.ended or key not in self.requests}
+        return sorted(late | {key for key in done if self.done[key].at_ms < before_ms})
 
     def holding(self, now_ms: int) -> list[Pause]:
         """Return the pauses that have not ended, in the order of their targets."""

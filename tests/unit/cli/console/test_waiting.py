@@ -159,13 +159,25 @@ def test_each_action(
     result: str,
 ) -> None:
     """It is noted before it is done, and the page says how it ended."""
-    status, place = _post(console, "/waiting/act?id=orders-0@1", {**form, "note": "a customer waits"})
+    status, place = _post(console, "/waiting/act?id=orders-0@1", {**form, "note": "a customer waits", "shown": "1"})
     assert status == HTTPStatus.SEE_OTHER
     assert operations.notes == [(f"{action} waiting", "1 record (orders-0@1)", "a customer waits")]
     [request] = operations.requests
     assert (request.action, request.offsets, request.due_ms) == (action, (1,), due_ms)
     assert (request.by.partition(" ")[0], request.note) == ("ann", "a customer waits")
     assert result in client(guarded(console)).get(place).text
+
+
+def test_no_more_records_are_acted_on_than_were_shown(console: Console, operations: Operations) -> None:
+    """Others may have begun to fit while the page asked."""
+    browser = client(guarded(console))
+    assert '<input type="hidden" name="shown" value="3">' in browser.get("/waiting/act?exception=KeyError").text
+    for shown, text in (("2", "3 records fit now, and 2 when you were asked"), ("", "and 0 when you were asked")):
+        form = {"action": "dead-letter", "shown": shown}
+        _, place = _post(console, "/waiting/act?exception=KeyError", form)
+        assert text in browser.get(place).text
+    assert not operations.notes
+    assert not operations.requests
 
 
 def test_what_is_not_done_is_said(console: Console, operations: Operations) -> None:

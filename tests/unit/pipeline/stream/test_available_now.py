@@ -31,7 +31,9 @@ def late(problem: str, *away: str) -> Late:
     """Return queries without a table, which leave partitions out if there is a problem."""
     given: dict[str, Any] = dict.fromkeys(each.name for each in fields(Queries))
     given |= {"shutdown": Shutdown(WITHIN), "lost": SimpleNamespace(problem=problem)}
-    return Late(**given | {"gate": SimpleNamespace(away=away), "batches": SimpleNamespace(failure=None)})
+    return Late(
+        **given | {"gate": SimpleNamespace(away=(), lasts=bool(away)), "batches": SimpleNamespace(failure=None)}
+    )
 
 
 def test_a_run_that_is_late_says_so_at_its_end() -> None:

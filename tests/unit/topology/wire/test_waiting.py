@@ -89,6 +89,14 @@ def test_steps_add_up_until_one_ends_the_request() -> None:
     assert ended.ended_requests(NOW + 2) == [KEY]
 
 
+def test_what_no_owner_ends_is_withdrawn_all_the_same() -> None:
+    """A request about a partition that is gone, and the last step of one that was cancelled before it."""
+    late = state_of([request_record(wanted(until_ms=NOW + 5), NOW)])
+    assert (late.ended_requests(NOW + 5), late.ended_requests(NOW + 6)) == ([], [KEY])
+    left = state_of([done_record(KEY, WaitingDone(1, {}, 2, ""), NOW + 1)])
+    assert (left.ended_requests(NOW + 1), left.ended_requests(NOW + 2)) == ([], [KEY])
+
+
 def test_the_oldest_request_is_the_first() -> None:
     """Whatever its id."""
     records = [request_record(wanted(key=KEY._replace(id=each)), NOW) for each in ("b", "c", "a")]

@@ -113,6 +113,8 @@ def ask(console: Console, request: Request, problem: str = "", field: str = "", 
 def act(console: Console, request: Request, form: FormData, user: User) -> Response:
     """Let the owners of the tiers do it."""
     given = {"action": text_of(form, "action"), "due": text_of(form, "due"), "note": note_of(form)}
+    asked = text_of(form, "shown")
+    shown = int(asked) if asked.isdecimal() else 0
     selection, by = _selection(console, request.query_params), signature(user)
     _refuse_everything(selection)
     try:
@@ -124,6 +126,9 @@ def act(console: Console, request: Request, form: FormData, user: User) -> Respo
     def make(task: Task) -> None:
         settings, tasks = console.settings, console.tasks
         found = acting.look(settings, selection, _LIMIT, tasks.progress(task), records=not selection.whole)
+        if not selection.whole and len(found.records) > shown:
+            number = len(found.records)
+            raise ConsumersError(f"{number:,} records fit now, and {shown:,} when you were asked: look again")
         requests = acting.requests_for(found, wanted, due_ms, by, given["note"], wall_clock_ms())
         if not requests:
             raise ConsumersError("none of these records waits in a tier any more")
@@ -132,6 +137,7 @@ def act(console: Console, request: Request, form: FormData, user: User) -> Respo
         states = acting.act(settings, requests, _OBEYED_S, tasks.progress(task, "the schedulers go on with it"))
         number = sum(each.done.done for each in states)
         rest = [str(each) for each in states if not each.whole or each.gone]
+        rest += [found.unread] if found.unread else []
         task.result = "\n".join([f"{number:,} {'record is' if number == 1 else 'records are'} {_DONE[wanted]}", *rest])
 
     task = console.tasks.begin(user, str(wanted), make)
