@@ -1,4 +1,4 @@
-"""What users write passes ``mypy --strict``: the README as printed, and typed handlers. Wrong ones do not."""
+"""What users write passes ``mypy --strict``: README and its test as printed, and typed handlers. Wrong ones do not."""
 
 import re
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TESTING = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
 HANDLERS = (ROOT / "docs" / "handlers.md").read_text(encoding="utf-8")
 BANK = """
 from typing import Any
@@ -118,7 +119,8 @@ def passed_on(record: Record[Order]) -> None:
 @pytest.mark.slow
 def test_strict_type_checking_of_what_users_write(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """No error in right code, and one in each wrong line."""
-    handler, test = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    [handler] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    test = re.findall(r"```python\n(.*?)```", TESTING, re.DOTALL)[0]
     [typed] = re.findall(r"```python\n(# typed.py\n.*?)```", HANDLERS, re.DOTALL)
     files = {"handlers": handler, "test_charge": test, "bank": BANK, "typed": typed, "right": RIGHT, "wrong": WRONG}
     for name, text in files.items():
