@@ -16,6 +16,7 @@ from kafka_redelivery.consumers.handlers.child import refuse_in_child
 from kafka_redelivery.consumers.handlers.handler import check_importable
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.process.signals import stop_on_signal
+from kafka_redelivery.consumers.telemetry.tracing import spans_exported
 from kafka_redelivery.consumers.testkit import HandlerKit
 from kafka_redelivery.consumers.worker.run import run_worker
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
@@ -259,6 +260,7 @@ class App:
             run_worker(definition.settings, definition.base, definition.given)
             return
         with (
+            spans_exported(definition.settings.group),
             Running(lambda: definition, scheduler=True) as running,
             infrequent_garbage_collection(),
             stop_on_signal(running.stop, definition.settings.limits.shutdown_timeout),

@@ -19,7 +19,7 @@ from kafka_redelivery.dead_letters.reading import StoredLetter
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.serdes.plain import plain
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, read_failure_cause
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, read_failure_cause, trace_id_of
 
 
 class Shown(NamedTuple):
@@ -103,6 +103,7 @@ def shown_document(shown: Shown) -> dict[str, Any]:
     letter = shown.found.letter
     return document | {
         "frames": list(shown.frames),
+        "traceId": trace_id_of(letter.headers) or None,
         **({} if letter.system is None else {"notes": list(_notes(letter))}),
         "headers": headers_document(shown),
         **_side("value", shown.value),

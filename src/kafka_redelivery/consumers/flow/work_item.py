@@ -110,6 +110,12 @@ class WorkItem:
         """Offsets of the records that have an outcome."""
         return [message.offset() for message in self.messages[: self.position]]
 
+    def message_id(self) -> str:
+        """Return the ``topic-partition@offset`` of the source record of the one at ``position``."""
+        if self.position < len(self.lineages):
+            return self.lineages[self.position].message_id
+        return f"{self.lane.assigned.partition}@{self.messages[self.position].offset()}"
+
     def abandon(self, limit_s: float) -> WorkItem | None:
         """Give up the record at ``position`` if it was started before ``limit_s`` (monotonic).
 

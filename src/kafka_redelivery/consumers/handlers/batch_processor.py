@@ -13,7 +13,7 @@ from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.session import Session
 from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
 from kafka_redelivery.consumers.handlers.batch import Batch
-from kafka_redelivery.consumers.handlers.handler import Handler, deadline_passed, not_run
+from kafka_redelivery.consumers.handlers.handler import Handler, not_run
 from kafka_redelivery.consumers.handlers.processor import PROGRAM_ENDS, CallDeadline, Processor, recover_task
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.handlers.slot_sessions import SlotSessions
@@ -185,7 +185,7 @@ class BatchProcessor(Processor):
             if self._decides_nothing(item, error):
                 return False
             expired = deadline is not None and deadline.expired()
-            failure: Failure | None = deadline_passed(self._deadline_s) if expired else handler.failure(error)
+            failure: Failure | None = handler.missed(self._deadline_s) if expired else handler.failure(error)
         else:
             failure = None if result is None else not_run(result)
         item.started_s = 0.0

@@ -7,7 +7,7 @@ double the memory and the time that a child needs at its start.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from kafka_redelivery.consumers.handlers.child import SharedPosition, receive, s
 from kafka_redelivery.consumers.handlers.dependencies import Declared
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler, not_run
 from kafka_redelivery.consumers.handlers.record import Context, Output
+from kafka_redelivery.consumers.handlers.tracing import NOT_TRACED, continuing
 from kafka_redelivery.consumers.handlers.values import DeclaredValues
 from kafka_redelivery.consumers.telemetry.logs import handled
 from kafka_redelivery.serdes.objects import plain
@@ -46,6 +47,9 @@ class CallArguments(NamedTuple):
     batch: bool = False
     """Whether the handler gets batches."""
 
+    traced: bool = False
+    """Whether a call is a span in the parent, which the child continues."""
+
 
 class Given(NamedTuple):
     """What a child is called with."""
@@ -57,6 +61,9 @@ class Given(NamedTuple):
     """The number of deliveries before this one; of a batch a list."""
 
     group: str
+
+    carrier: Mapping[str, str] = NOT_TRACED
+    """What the child needs to continue the span of the call."""
 
 
 class CallResult(NamedTuple):
@@ -80,6 +87,7 @@ def load_calls(
 ) -> Callable[[], None]:
     """Load the handler in a child, see :attr:`Setup.load`."""
     batch = arguments.batch
+    in_span = continuing(stack) if arguments.traced else nullcontext
     handler = load_handler(
         arguments.target,
         arguments.not_retryable,
@@ -96,7 +104,8 @@ def load_calls(
     def turn() -> None:
         given: Given = receive(pipe)
         handled.set(None if batch else (given.records, given.deliveries + 1))
-        result = _handle_batch(handler, given) if batch else _handle(handler, given)
+        with in_span(given.carrier):
+            result = _handle_batch(handler, given) if batch else _handle(handler, given)
         try:
             outputs = {
                 index: [_without_objects(each, arguments.formats) for each in emitted]
@@ -118,7 +127,7 @@ def _handle(handler: Handler, given: Given) -> CallResult:
 
 
 def _handle_batch(handler: Handler, given: Given) -> CallResult:
-    records, deliveries, group = given
+    records, deliveries, group, _ = given
     found = ((index, handler.convert(record)) for index, record in enumerate(records))
     failures = {index: failure for index, failure in found if failure is not None}
     places = [index for index in range(len(records)) if index not in failures]

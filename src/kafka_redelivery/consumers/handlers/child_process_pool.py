@@ -30,8 +30,10 @@ from kafka_redelivery.consumers.handlers.dependencies import Declared, Dependenc
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
 from kafka_redelivery.consumers.handlers.handler import NOTHING, Handler, check_importable, load_handler
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.handlers.tracing import carrier
 from kafka_redelivery.consumers.handlers.values import DeclaredValues
 from kafka_redelivery.consumers.telemetry.logs import child_log_format
+from kafka_redelivery.consumers.telemetry.tracing import tracing
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
@@ -74,8 +76,16 @@ class ChildProcessPool:
         needs = Declared.by(section)
         # The classes of exceptions are known to the children.
         self._dependencies = Dependencies(dict(needs.names), of_deadline=needs.of_deadline)
+        self._carrier = carrier()
         arguments = CallArguments(
-            section.callable, section.not_retryable, section.value, details, formats, needs, batch=self._batch
+            section.callable,
+            section.not_retryable,
+            section.value,
+            details,
+            formats,
+            needs,
+            batch=self._batch,
+            traced=tracing(),
         )
         level, log_format = logging.getLogger().level, child_log_format(_LOG_FORMAT)
         self._setup = Setup(load_calls, arguments, level, log_format)
@@ -130,13 +140,13 @@ class ChildProcessPool:
             child.join(max(0.0, end_s - monotonic_s()))
 
     def _call(self, record: Record, context: Context) -> None:
-        result = self._result_of(Given(record, context.deliveries, context.group), record)
+        result = self._result_of(Given(record, context.deliveries, context.group, self._carrier()), record)
         context.outputs += result.outputs.get(0, ())
 
     def _call_with_batch(self, batch: Batch) -> None:
         contexts = [batch.context(record) for record in batch]
         deliveries, group = [context.deliveries for context in contexts], contexts[0].group
-        result = self._result_of(Given(list(batch), deliveries, group), batch[0])
+        result = self._result_of(Given(list(batch), deliveries, group, self._carrier()), batch[0])
         for index, outputs in result.outputs.items():
             contexts[index].outputs += outputs
         for index, failure in result.failures.items():

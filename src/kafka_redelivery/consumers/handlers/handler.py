@@ -111,6 +111,16 @@ class Handler:
             self._log_traceback(error, failure)
         return failure
 
+    def missed(self, deadline_s: float | None, message_id: str = "") -> Failure:
+        """Return the failure of a call that did not return in time.
+
+        Args:
+            deadline_s: the deadline.
+            message_id: its record; empty = that of the last call in this thread or task.
+        """
+        del message_id  # for spans
+        return deadline_passed(deadline_s)
+
     def convert(self, record: Record) -> Failure | None:
         """Convert the value of a record of a batch, and return the failure of one that does not fit."""
         if self.value is None:

@@ -15,7 +15,7 @@ from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.session import DeliveredRecord, Disposition, Session
 from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
-from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, deadline_passed, not_run
+from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Output, Record
 from kafka_redelivery.consumers.handlers.slot_sessions import SessionContext, SessionRecord, SlotSessions
@@ -200,7 +200,7 @@ class Processor:
                             break
                         recover_task(item, error)
                     expired = deadline is not None and deadline.expired()
-                    failure = deadline_passed(self._deadline_s) if expired else handler.failure(error)
+                    failure = handler.missed(self._deadline_s) if expired else handler.failure(error)
                 else:
                     failure = None if result is None else not_run(result)
             after = self._store_outcome(item, failure, context, before, delivery)

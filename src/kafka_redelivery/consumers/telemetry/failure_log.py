@@ -77,6 +77,9 @@ class FailureLog:
         if not self._admit(type(decision), failure):
             return
         about = [] if self._details.class_only else [_key(key)]
+        trace_id = failure.span[3:35]
+        if trace_id:
+            about.append(f"trace {trace_id}")
         if place:
             about.append(f"waits at {place}")
         record = f"{lineage.message_id} ({', '.join(about)})" if about else lineage.message_id
@@ -92,6 +95,8 @@ class FailureLog:
         }
         if not self._details.class_only:
             fields["key"] = None if key is None else key[:_MAX_KEY_BYTES].decode(errors="backslashreplace")
+        if trace_id:
+            fields["trace_id"] = trace_id
         match decision:
             case Retry(delay_ms=delay):
                 fields["delay_ms"] = delay

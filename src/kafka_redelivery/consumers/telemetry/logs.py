@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kafka_redelivery.topology.printable import printable, printable_json
 
@@ -21,6 +22,8 @@ JSON: Final = "json"
 """Selects :class:`JsonFormatter` instead of a format of :mod:`logging`."""
 
 TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_NOTHING: Final = dict.fromkeys(("origin", "attempt", "trace_id", "span_id"), "-")
 
 _STANDARD_ATTRIBUTES: Final = frozenset({*logging.makeLogRecord({}).__dict__, "asctime", "message", "taskName"})
 
@@ -42,15 +45,22 @@ handled: Final[ContextVar[tuple[_Named, int] | None]] = ContextVar("handled", de
 
 
 def _fields() -> dict[str, object]:
-    """Return what a line that is logged now says about its record; empty if it is about none."""
+    """Return what a line that is logged now says about its record and its span; empty if it is about none."""
     found = handled.get()
-    return {} if found is None else {"origin": found[0].message_id, "attempt": found[1]}
+    fields: dict[str, object] = {} if found is None else {"origin": found[0].message_id, "attempt": found[1]}
+    return fields | _Readers.span()
 
 
 class _Readers:
-    """Whether this process has a filter or formatter that reads :data:`handled`."""
+    """Whether this process has a filter or formatter that reads :data:`handled`, and what says the current span."""
 
     exist = False
+    span: ClassVar[Callable[[], dict[str, str]]] = dict
+
+
+def say_span(span: Callable[[], dict[str, str]]) -> None:
+    """Let lines say in which span they are written; ``span`` returns ``trace_id`` and ``span_id``, or nothing."""
+    _Readers.span = span
 
 
 def wanted() -> bool:
@@ -61,7 +71,8 @@ def wanted() -> bool:
 class DeliveryFilter(logging.Filter):
     """Gives each line the attributes ``origin`` and ``attempt``, for a host that configures its log itself.
 
-    In the lines of a handler they are the ``message_id`` of its record and the attempt, in all others ``-``. Add it to
+    In the lines of a handler they are the ``message_id`` of its record and the attempt, in all others ``-``. So are
+    ``trace_id`` and ``span_id``, if the process has OpenTelemetry traces. Add it to
     the handlers of :mod:`logging`, not to a logger, whose filters do not see the lines of its children::
 
         {"filters": {"delivery": {"()": "kafka_redelivery.DeliveryFilter"}}}
@@ -74,14 +85,15 @@ class DeliveryFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the attributes, unless the line has its own."""
-        record.__dict__ |= {"origin": "-", "attempt": "-"} | _fields() | record.__dict__
+        record.__dict__ |= _NOTHING | _fields() | record.__dict__
         return super().filter(record) is not False
 
 
 class JsonFormatter(logging.Formatter):
     """Fields: ``time`` (UTC), ``level``, ``logger``, ``process``, ``message``, ``exception`` if any, and extras.
 
-    A line that a handler logs also has ``origin`` and ``attempt``, see :class:`DeliveryFilter`.
+    A line that a handler logs also has ``origin`` and ``attempt``, and ``trace_id`` and ``span_id`` if there is a span;
+    see :class:`DeliveryFilter`.
     """
 
     def __init__(self) -> None:

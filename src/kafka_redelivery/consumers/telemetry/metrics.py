@@ -16,9 +16,11 @@ from typing import NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.telemetry.endpoint import serve
+from kafka_redelivery.consumers.telemetry.exemplars import TRACED_CALLS
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import (
     Committed,
@@ -313,14 +315,15 @@ class _Histogram:
         self._sum += sum(values)
 
     def family(self, metric: Metric, common: _Labels) -> Family:
-        """Cumulative buckets, the format of Prometheus."""
+        """Cumulative buckets, the format of Prometheus; those of handler calls with the last traced one."""
         family = HistogramMetricFamily(metric.name, metric.help, labels=catalogue.COMMON)
         total = 0
-        cumulative: list[tuple[str, float]] = []
+        cumulative: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
         bounds = [*(str(bound) for bound in self._bounds), "+Inf"]
-        for bound, number in zip(bounds, list(self._buckets), strict=True):
+        for index, (bound, number) in enumerate(zip(bounds, list(self._buckets), strict=True)):
             total += number
-            cumulative.append((bound, total))
+            traced = TRACED_CALLS.get((common[0], index)) if number and metric is catalogue.HANDLER_TIME else None
+            cumulative.append((bound, total) if traced is None else (bound, total, traced))
         family.add_metric(common, cumulative, self._sum)
         return family
 

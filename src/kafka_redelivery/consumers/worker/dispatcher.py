@@ -18,7 +18,7 @@ from kafka_redelivery.consumers.handlers.processor import SLICE_S
 from kafka_redelivery.consumers.handlers.slots import Slots
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.writes.committer import LINGER_S
-from kafka_redelivery.topology.policy.decision import FailureKind
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.transport.protocols import Partition
 
 
@@ -45,6 +45,9 @@ class Dispatcher:
 
     dependencies: Dependencies = NO_DEPENDENCIES
     """What its handler depends on."""
+
+    missed: Callable[[float | None, str], Failure] = lambda deadline_s, _: deadline_passed(deadline_s)
+    """See :meth:`Handler.missed`."""
 
     in_flight: set[WorkItem] = field(default_factory=set, init=False)
     """Work items in the slots and queued behind them, but for the abandoned ones."""
@@ -145,7 +148,7 @@ class Dispatcher:
             if result is not None:
                 self.in_flight.discard(item)
                 self._abandoned.add(item)  # it occupies its slot until the handler returns
-                failure = self.dependencies.of_missed_deadline(deadline_passed(deadline_s))
+                failure = self.dependencies.of_missed_deadline(self.missed(deadline_s, result.message_id()))
                 if failure.kind is FailureKind.UNAVAILABLE and not batch:
                     met = MetOutage(failure, began_s, result.lineages[result.position :])
                     result.hold(failure.message)

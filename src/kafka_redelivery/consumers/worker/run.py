@@ -32,11 +32,13 @@ from kafka_redelivery.consumers.handlers.handler import NOTHING, Handler, find_p
 from kafka_redelivery.consumers.handlers.outputs import Destinations
 from kafka_redelivery.consumers.handlers.slot_sessions import SlotSessions
 from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
+from kafka_redelivery.consumers.handlers.tracing import with_tracing
 from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import Process, start_process
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.routes import RetryTopics, Route, TierPlacement, codecs
 from kafka_redelivery.consumers.running_time import seconds_ago
+from kafka_redelivery.consumers.telemetry.tracing import spans_exported
 from kafka_redelivery.consumers.worker.dispatcher import Dispatcher
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
@@ -94,6 +96,7 @@ def run_worker(settings: Settings, base: Path, given: Mapping[str, object] = NOT
         TransportError: Kafka does not answer at the start, or refuses a request for good.
     """
     with ExitStack() as stack:
+        stack.enter_context(spans_exported(settings.group))
         parts = load_parts(settings, base, stack, given)
         process = stack.enter_context(start_process(settings, "worker"))
         worker = stack.enter_context(open_worker(parts, process))
@@ -182,7 +185,8 @@ def _routes(settings: Settings, base: Path) -> list[Route]:
 
 
 def _build_worker(parts: Parts, reader: GroupReader, control: ControlTopic, process: Process) -> Worker:
-    settings, handlers = parts.settings, parts.handlers
+    settings = parts.settings
+    handlers = {section: with_tracing(handler) for section, handler in parts.handlers.items()}
     limits = settings.limits
     individual = settings.mode is AcknowledgementMode.INDIVIDUAL
     finished = FinishedItems()
@@ -198,6 +202,7 @@ def _build_worker(parts: Parts, reader: GroupReader, control: ControlTopic, proc
             ago=handler.loop.seconds_ago if handler.asynchronous else seconds_ago,
             blocking=not section.non_blocking_redelivery,
             dependencies=handler.dependencies,
+            missed=handler.missed,
         )
         for section, handler in handlers.items()
     }

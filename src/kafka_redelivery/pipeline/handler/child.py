@@ -31,8 +31,10 @@ from kafka_redelivery.consumers.handlers.outputs import Destinations
 from kafka_redelivery.consumers.handlers.processor import SLICE_S, Processor
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
+from kafka_redelivery.consumers.handlers.tracing import with_tracing
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
+from kafka_redelivery.consumers.telemetry.tracing import spans_exported
 from kafka_redelivery.pipeline.handler.computed import Computing
 from kafka_redelivery.pipeline.handler.items import Outcomes, PublishedItem, Runs
 from kafka_redelivery.pipeline.handler.rows import Rows, records_of
@@ -166,6 +168,7 @@ def load(
     details = config.settings.failure_details
     topics = Destinations(config.settings, TopicMetadataCache(config.settings.kafka))
     target = ", ".join(section.callable for section in config.sections)
+    stack.enter_context(spans_exported(config.settings.group))
     loop = stack.enter_context(HandlerLoop())
     try:
         routes = config.routes()
@@ -201,11 +204,11 @@ def _opened(
     # The deadline of a synchronous handler is the parent's, or that of the pool of children.
     deadline, grace_s = (section.deadline, _GRACE_S) if handler.asynchronous else (None, 0.0)
     handler = replace(handler, dependencies=replace(handler.dependencies, by_key=False))
-    processor = Processor(handler, outputs, wall_clock_ms, deadline, topics)
     if section.vectorized:
-        handler = _as_synchronous(handler)
+        handler, processor = _as_synchronous(handler), Processor(handler, outputs, wall_clock_ms, deadline, topics)
         slots = open_slots(handler, 1, VectorProcessor(handler, processor, topics, child.answer), child.finished)
     else:
+        processor = Processor(with_tracing(handler), outputs, wall_clock_ms, deadline, topics)
         slots = open_slots(handler, section.slots, processor, child.finished)
     return _HandlerSlots(section, slots, grace_s=grace_s)
 

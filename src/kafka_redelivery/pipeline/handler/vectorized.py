@@ -21,6 +21,7 @@ dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
@@ -33,11 +34,13 @@ from kafka_redelivery.consumers.handlers.handler import Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import check_destination, check_headers
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Record
+from kafka_redelivery.consumers.handlers.tracing import carrier
 from kafka_redelivery.pipeline.handler.items import Emitted, Outcomes, PublishedItem
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows, need_no_preparation
+from kafka_redelivery.pipeline.handler.vector_tracing import vector_spans
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import Headers
+from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, Headers
 from kafka_redelivery.transport.protocols import TopicMetadata
 
 COLUMNS: Final = SCHEMA.append(pa.field("attempt", pa.int32()))
@@ -46,10 +49,17 @@ COLUMNS: Final = SCHEMA.append(pa.field("attempt", pa.int32()))
 class BatchContext:
     """One call of a vectorised handler."""
 
-    def __init__(self, rows: int, handler: Handler, topics: TopicMetadata | None) -> None:
+    def __init__(
+        self,
+        rows: int,
+        handler: Handler,
+        topics: TopicMetadata | None,
+        carrier: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         self._rows = rows
         self._handler = handler
         self._topics = topics
+        self._carrier = carrier
         self.emitted: list[Emitted] = []
         self.failures: dict[int, Failure] = {}
 
@@ -141,6 +151,9 @@ class BatchContext:
                 raise TypeError(f"a header to {topic} has no name")
             return column
         own: Sequence[Any] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        traced = self._carrier()
+        if traced and traced.keys().isdisjoint(name for name, _ in own):
+            own = (*own, *((name, value.encode()) for name, value in traced.items()))
         if not own:
             return pa.nulls(number, HEADERS)
         check_headers(topic, own)
@@ -176,6 +189,8 @@ class _Prepared(NamedTuple):
 
     lineages: list[Lineage]
     lateness: list[tuple[int, int]]
+    spans: Mapping[int, bytes] = {}
+    """The span of the attempt before, by row."""
 
 
 class VectorProcessor:
@@ -197,6 +212,8 @@ class VectorProcessor:
             answer: sends the outcomes of the records with some offsets of a partition, by its number.
         """
         self._handler = handler
+        self._spans = vector_spans(handler)
+        self._carrier = carrier()
         self._processor = processor
         self._topics = topics
         self._answer = answer
@@ -234,16 +251,23 @@ class VectorProcessor:
     ) -> Iterator[tuple[int, int, dict[int, Failure], list[Emitted], float]]:
         """Call the handler for the rows from ``first`` to ``end``, and again for each half if it raises."""
         number = end - first
-        context = BatchContext(number, self._handler, self._topics)
+        handler = self._handler if self._spans is None else self._spans.handler
+        context = BatchContext(number, handler, self._topics, self._carrier)
         batch = prepared.batch.slice(first, number)
         began = monotonic_s()
         begin, last = int(prepared.numbers[first]), int(prepared.numbers[end - 1])
         item.place.set(item.number, rows.offsets()[begin], last - begin + 1, began)
+        span = (
+            nullcontext()
+            if self._spans is None
+            else self._spans.call(batch, item.lane.assigned.route.group, prepared.spans, first)
+        )
         try:
-            result = self._handler.call(batch, context) if self._handler.takes_context else self._handler.call(batch)
+            with span:
+                result = handler.call(batch, context) if handler.takes_context else handler.call(batch)
             failure = None if result is None else not_run(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome of its records
-            failure = self._handler.failure(error)
+            failure = handler.failure(error)
         item.place.clear()
         seconds = monotonic_s() - began
         if failure is None:
@@ -269,15 +293,19 @@ class VectorProcessor:
     def _prepare_each(self, rows: Rows, item: WorkItem) -> _Prepared:
         failures: list[tuple[int, Failure]] = []
         records: list[tuple[int, dict[str, object]]] = []
+        spans: dict[int, bytes] = {}
         for index, message in enumerate(rows):
             found = self._processor.prepare(item, message)
             if isinstance(found, Failure):
                 failures.append((index, found))
             else:
+                span = found.headers.get(LAST_ATTEMPT)
+                if span is not None:
+                    spans[len(records)] = span
                 records.append((index, _row(found, item.lineages[-1].deliveries if item.lineages else 0)))
         batch = pa.RecordBatch.from_pylist([row for _, row in records], COLUMNS)
         numbers = np.array([index for index, _ in records], np.int64)
-        return _Prepared(batch, numbers, failures, item.lineages, item.lateness)
+        return _Prepared(batch, numbers, failures, item.lineages, item.lateness, spans)
 
 
 class _OutcomeAssembler:
@@ -326,7 +354,7 @@ def _row(record: Record, deliveries: int) -> dict[str, object]:
     return {
         "key": record.raw_key,
         "value": record.raw_value,
-        "headers": [{"key": name, "value": value} for name, value in record.raw_headers],
+        "headers": [{"key": name, "value": value} for name, value in record.raw_headers if name != LAST_ATTEMPT],
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,

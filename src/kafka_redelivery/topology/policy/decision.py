@@ -143,7 +143,8 @@ class Failure(NamedTuple):
     the handler asked for; ``None`` = the policy's delay. ``dependency`` is what is away, and ``key_only`` whether only
     records of the same key need it. ``frames`` are the last ones of the user's own code, ``module.function:line``, the
     innermost last. ``trace`` is file, line and function of all frames, and ``causes`` are the exceptions that
-    led to it.
+    led to it. ``span`` is the OpenTelemetry span of the call, in the form of W3C's ``traceparent``; empty if there is
+    none.
     """
 
     kind: FailureKind
@@ -155,6 +156,7 @@ class Failure(NamedTuple):
     frames: tuple[str, ...] = ()
     trace: tuple[tuple[str, int, str], ...] = ()
     causes: tuple[Raised, ...] = ()
+    span: str = ""
 
     @property
     def chain(self) -> tuple[Raised, ...]:

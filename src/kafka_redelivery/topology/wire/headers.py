@@ -68,6 +68,19 @@ IMPORTED_FROM = "dlqImportedFrom"
 DELIVERY_MODE = "JMSDeliveryMode"
 """A header of the user: ``NON_PERSISTENT`` (or JMS's 1) means that the record may be lost, any other value not."""
 
+TRACEPARENT = "traceparent"
+"""A header of the user, defined by W3C: the span that the record was created in."""
+
+LAST_ATTEMPT = "redeliverySpan"
+"""The span of the record's last attempt, in the same form.
+
+Only a process that traces its calls sets it. All others pass it on like a header of the user, behind which it stands;
+so it survives every hop, and what is read by position is found as without it.
+"""
+
+_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_NO_TRACE = b"0" * 32
+
 NON_PERSISTENT = b"NON_PERSISTENT"
 _NOT_PERSISTENT = frozenset({NON_PERSISTENT, b"1"})
 
@@ -108,7 +121,10 @@ FRAMES_LIMIT = 300
 """The most bytes of that which the last frames of the user's code take; the outermost are left out first."""
 
 RETRY_LIMIT = 400
-"""The maximum size of our headers on a retry record in bytes, for names of topic and group of up to 40 characters."""
+"""The maximum size of our headers on a retry record in bytes, for names of topic and group of up to 40 characters.
+
+Of a record that is traced and was sent again, for names of up to 30.
+"""
 
 _RETRY_NAMES = sum(
     len(name) + 3  # the length of a name takes one byte, that of a value at most two
@@ -125,6 +141,9 @@ _RETRY_NAMES = sum(
     )
 )
 """The size of what a retry record's headers have besides their values, in bytes."""
+
+_LAST_ATTEMPT_SIZE = len(LAST_ATTEMPT) + 2 + 55
+"""The size of the header of the last attempt, in bytes."""
 
 _SHORTEST_CAUSE = len('{"exception":"","message":""}') + 6
 """A shorter cause would not have a letter of the exception's name."""
@@ -163,11 +182,16 @@ def retry_headers(
     if redrive:
         ours.append((REDRIVE, redrive.encode()))
     ours += (SCHEDULED_DELAY, delay), (SCHEDULED_DELIVERY, due)
+    own = users_own(user) if user else []
     if failure is not None:
+        if failure.span:
+            own = _after_attempt(own, failure.span)
+        if own and own[-1][0] == LAST_ATTEMPT:
+            room -= _LAST_ATTEMPT_SIZE
         room -= len(message_id) + len(timestamp) + len(redrive) + len(delay) + len(due)
         if room >= _SHORTEST_CAUSE:
             ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
-    return [*users_own(user), *ours] if user else ours
+    return [*own, *ours] if own else ours
 
 
 _Pair = tuple[str, bytes]
@@ -197,6 +221,8 @@ def dead_letter_headers(
     ``_AMQ_ORIG_ADDRESS`` if that can be read, even if its message id cannot.
     """
     headers = [pair for pair in users_own(user) if pair[0] != EXPIRATION]
+    if decision.failure.span:
+        headers = _after_attempt(headers, decision.failure.span)
     headers += _origin(lineage, group)
     if decision.reason is Reason.BAD_HEADERS:
         address = read_address(user) or lineage.address
@@ -259,6 +285,21 @@ def with_due(retry: Headers, due_ms: int, delay_ms: int) -> HeaderList:
 def users_own(headers: Headers, ours: frozenset[str] = OURS) -> list[tuple[str, bytes | None]]:
     """Return the user's own headers, in their order."""
     return [pair for pair in headers if pair[0] not in ours or (pair[0] == REDRIVE and not _redrive(pair[1]))]
+
+
+def _after_attempt(own: HeaderList, span: str) -> HeaderList:
+    """Return the headers in front of ours after an attempt that was a span."""
+    return [*(pair for pair in own if pair[0] != LAST_ATTEMPT), (LAST_ATTEMPT, span.encode())]
+
+
+def trace_id_of(headers: Headers | Mapping[str, bytes | None]) -> str:
+    """Return the trace of a record's last attempt, or of its producer; empty if neither header has one."""
+    values = dict(headers)
+    for name in (LAST_ATTEMPT, TRACEPARENT):
+        found = _TRACE.match(values.get(name) or b"")
+        if found is not None and found[1] != _NO_TRACE:
+            return found[1].decode()
+    return ""
 
 
 def failure_cause(reason: str, failure: Failure) -> bytes:

@@ -15,6 +15,7 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import (
     EXPIRATION,
     FAILURE_CAUSE,
+    LAST_ATTEMPT,
     MAX_MARK,
     OURS,
     FailureCause,
@@ -30,6 +31,7 @@ from kafka_redelivery.topology.wire.headers import (
     ready_headers,
     redriven_headers,
     retry_headers,
+    trace_id_of,
     users_own,
 )
 
@@ -58,7 +60,7 @@ ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc"]) | st.sampl
 """All of Unicode, and what is most hostile in it more often: control characters, quotes, lone surrogates."""
 
 POISON = Failure(FailureKind.REJECTED, "Reject", "no")
-FAILURES = st.builds(Failure, st.sampled_from(FailureKind), exception=ANY_TEXT, message=ANY_TEXT)
+FAILURES = st.builds(Failure, st.sampled_from(FailureKind), exception=ANY_TEXT, message=ANY_TEXT, span=st.just(""))
 DEAD_LETTERS = st.builds(DeadLetter, st.sampled_from(Reason), FAILURES, expiration_ms=TIMES)
 
 USER_HEADERS = st.lists(
@@ -246,6 +248,56 @@ class TestDeadLetter:
         )
 
 
+class TestTracing:
+    """The span of the last attempt travels with the record; what the producer has sent along stays."""
+
+    PRODUCER = ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    FIRST, SECOND = (f"00-{'ab' * 16}-{digit * 16}-01" for digit in "12")
+
+    def test_each_attempt_replaces_it_and_no_hop_loses_it(self) -> None:
+        """On retry and ready records, dead letters, and records that are sent again, however often."""
+        lineage, user = Lineage("orders", 3, 42, NOW, deliveries=1), [self.PRODUCER, ("ce_type", b"paid")]
+        first = Failure(FailureKind.RAISED, "ValueError", "no", span=self.FIRST)
+        second = first._replace(span=self.SECOND)
+        retry = retry_headers(lineage, "billing", user, Retry(5, NOW), first)
+        ready = ready_headers(retry)
+        died = dead_letter_headers(lineage, "billing", ready, DeadLetter(Reason.REDELIVERIES_EXCEEDED, second), NOW)
+        again = redriven_headers(died, lineage._replace(redrive="0a/0@1/1"), "billing")
+        untraced = retry_headers(lineage, "billing", again, Retry(5, NOW), first._replace(span=""))
+        for headers, span in ((retry, self.FIRST), (ready, self.FIRST), (died, self.SECOND), (again, self.SECOND)):
+            assert users_own(headers) == [*user, (LAST_ATTEMPT, span.encode())]
+            assert trace_id_of(headers) == "ab" * 16
+        assert users_own(untraced)[-1] == (LAST_ATTEMPT, self.SECOND.encode())
+
+    @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
+    def test_what_is_read_by_position_is_read_as_without_it(
+        self, lineage: Lineage, group: str, user: Headers, retry: Retry
+    ) -> None:
+        """It stands where the user's headers end."""
+        failure = Failure(FailureKind.RAISED, "ValueError", "no", span=self.FIRST)
+        headers = with_expiration(lineage, user)
+        ready = ready_headers(retry_headers(lineage, group, headers, retry, failure))
+        without = ready_headers(retry_headers(lineage, group, headers, retry))
+        found, due_ms, own = read_redelivery(ready)
+        assert (found, due_ms, own[:-1]) == read_redelivery(without)
+        assert own[-1][0] == LAST_ATTEMPT
+
+    @pytest.mark.parametrize(
+        ("headers", "trace"),
+        [
+            ([PRODUCER], "4bf92f3577b34da6a3ce929d0e0e4736"),
+            ([(LAST_ATTEMPT, FIRST.encode()), PRODUCER], "ab" * 16),
+            ([(LAST_ATTEMPT, b"?"), PRODUCER], "4bf92f3577b34da6a3ce929d0e0e4736"),
+            ([("traceparent", b"00-" + b"0" * 32 + b"-00f067aa0ba902b7-01")], ""),
+            ([("traceparent", None)], ""),
+            ([], ""),
+        ],
+    )
+    def test_the_trace_of_a_record(self, headers: Headers, trace: str) -> None:
+        """That of its last attempt; a header that cannot be read says nothing."""
+        assert trace_id_of(headers) == trace
+
+
 class TestSize:
     """Headers do not grow with the attempts. Names of topic and group have up to 40 characters here."""
 
@@ -259,6 +311,13 @@ class TestSize:
         copy = retry_headers(again, self.GROUP, [], Retry(LONG_MAX, LONG_MAX))
         assert size(copy) <= 400
         assert read_lineage(copy).redrive == again.redrive
+
+    @pytest.mark.parametrize(("length", "mark"), [(40, ""), (30, f"{'j' * 10}/999@{'9' * 15}/9")])
+    def test_a_traced_retry_takes_no_more(self, length: int, mark: str) -> None:
+        """With times of 13 digits and offsets of 15; the cause gives way."""
+        lineage = Lineage("t" * length, 99_999, 10**15 - 1, NOW, deliveries=999, redrive=mark)
+        failure = Failure(FailureKind.RAISED, "ValueError", "m" * 900, span=TestTracing.FIRST)
+        assert size(retry_headers(lineage, "g" * length, [], Retry(10**9, NOW), failure)) <= 400
 
     @given(LINEAGES, st.text(ascii_letters, min_size=1, max_size=40), RETRIES, ANY_TEXT, ANY_TEXT, st.integers(1, 500))
     def test_with_its_cause_it_takes_no_more(

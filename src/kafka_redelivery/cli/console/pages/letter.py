@@ -22,7 +22,9 @@ from kafka_redelivery.dead_letters.showing import Shown, content_document, heade
 from kafka_redelivery.dead_letters.story import Event, story
 from kafka_redelivery.serdes.plain import hex_dump, plain
 from kafka_redelivery.topology.printable import printable, printable_json, printable_line
-from kafka_redelivery.topology.wire.headers import OURS
+from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, OURS, trace_id_of
+
+_OURS: Final = OURS | {LAST_ATTEMPT}
 
 _DUMPED: Final = 64 * 2**10
 """Bytes that are shown as hex digits."""
@@ -63,7 +65,7 @@ def row_of(console: Console, request: Request) -> LetterRow:
 def show(console: Console, request: Request) -> Response:
     """Show a letter."""
     row = row_of(console, request)
-    content: dict[str, Any] = {"shown": None, "frames": (), "problem_of_letter": ""}
+    content: dict[str, Any] = {"shown": None, "frames": (), "trace_id": "", "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:
             shown = _shown(console, row)
@@ -81,8 +83,9 @@ def _content(shown: Shown) -> dict[str, Any]:
     return {
         "shown": shown,
         "frames": shown.frames,
-        "headers": {name: text for name, text in headers.items() if name not in OURS},
-        "our_headers": {name: text for name, text in headers.items() if name in OURS},
+        "trace_id": trace_id_of(shown.found.letter.headers),
+        "headers": {name: text for name, text in headers.items() if name not in _OURS},
+        "our_headers": {name: text for name, text in headers.items() if name in _OURS},
         "value": tree_of(shown.value.value),
         "key": None if key is None else tree_of(shown.key.value),
         "value_bytes": None if value is None else len(value),
