@@ -18,6 +18,7 @@ from kafka_redelivery.topology.config.loading import load_policies, load_setting
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.faults import ConfigurationError, Fault, Violation
+from kafka_redelivery.transport.tokens import find_functions_in
 
 if TYPE_CHECKING:
     from kafka_redelivery.consumers.app import App
@@ -98,9 +99,11 @@ def load(
     """
     if app is not None:
         return find_app(app, config).settings_with(overrides or ())
-    return load_settings(
+    settings = load_settings(
         _text(config), name=str(config), environment=os.environ, overrides=overrides or (), checks=checks
     )
+    find_functions_in(settings.kafka, [str(config.absolute().parent)])
+    return settings
 
 
 def find_app(name: str | None, config: Path) -> App:

@@ -28,6 +28,7 @@ from kafka_redelivery.topology.config.shape import CLIENT_SETTINGS, is_mapping, 
 from kafka_redelivery.topology.faults import ConfigurationError, Fault, dotted
 from kafka_redelivery.topology.faults import Path as SettingPath
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
+from kafka_redelivery.transport.tokens import find_functions_in
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -184,9 +185,11 @@ class App:
         """
         variables = os.environ if self._environment is None else self._environment
         document = self._read(variables)
-        return settings_of(
+        settings = settings_of(
             document, additions=list(self._additions(document.data)), environment=variables, overrides=overrides
         )
+        find_functions_in(settings.kafka, [str(self._base)])
+        return settings
 
     def _additions(self, data: Any) -> Iterator[Override]:  # noqa: ANN401 - a YAML document
         """Yield what the decorators say."""

@@ -21,6 +21,7 @@ from kafka_redelivery.serdes.errors import DecodeError
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in, with_schema_ids
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics, sweep_plan
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
@@ -47,7 +48,7 @@ _READ_AT_MOST: Final = 1_000
 _SHOWN_S: Final = 10.0
 """How long the markers of a committed transaction may take."""
 
-_OF_ANOTHER_CLUSTER: Final = ("sasl.", "security.", "ssl.", "enable.ssl.")
+_OF_ANOTHER_CLUSTER: Final = ("sasl.", "security.", "ssl.", "enable.ssl.", OAUTH_CB)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Opens clients of Kafka. A password in a file is read again while they are open, so that it can be changed."""
+"""Opens clients of Kafka, and gives them what they log in with.
+
+A password in a file is read again while they are open, so that it can be changed.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ from weakref import WeakKeyDictionary
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE
 from kafka_redelivery.transport.certificates import unusable_files
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.errors import ClientSettingsError
+from kafka_redelivery.transport.tokens import token_source
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +84,8 @@ def open_consumer(config: Config, logger: logging.Logger = client_log, on_error:
     """Open a consumer, which connects when it is used.
 
     Raises:
-        ClientSettingsError: a file of a password, a certificate or a key cannot be used.
+        ClientSettingsError: a file of a password, a certificate or a key cannot be used, or the function of
+            ``oauth_cb`` cannot be imported.
     """
     return _open(_Consumer if PASSWORD_FILE in config else Consumer, config, logger, on_error)
 
@@ -100,6 +105,10 @@ def _open(kind: type[_Client], config: Config, logger: logging.Logger, on_error:
     if unusable := next(unusable_files(settings), None):
         raise ClientSettingsError(f"kafka.{unusable.setting} {unusable.problem}; {unusable.fix}")
     file = settings.pop(PASSWORD_FILE, None)
+    source = token_source(settings)
+    settings.pop(OAUTH_CB, None)
+    if source is not None:
+        settings[OAUTH_CB] = source
     if on_error is not None:
         settings["error_cb"] = on_error
     if file is None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport import tokens
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import Config, admin_config, consumer_config, producer_config
 from kafka_redelivery.transport.errors import ClientSettingsError
@@ -71,6 +72,29 @@ def test_a_file_that_is_missing_for_a_moment_changes_nothing(file: Path) -> None
     file.write_text("second")
     assert renew_passwords() == 1
     del client
+
+
+def test_all_clients_open_with_one_token_or_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client itself takes no other kind of function, and could not be opened without a token."""
+    asked = []
+
+    def token(config: str) -> tuple[str, float]:
+        asked.append(config)
+        raise OSError("down")
+
+    monkeypatch.setattr(tokens, "token_function", lambda _: token)
+    settings: Config = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "log_level": 0,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "region=x",
+        "oauth_cb": f"{__name__}:token",
+    }
+    open_consumer(consumer_config(settings, group="billing", instance=None)).close()
+    open_producer(producer_config(settings, transactional_id=None)).flush(0)
+    open_admin(admin_config(settings)).poll(0)
+    assert asked == ["region=x"]
 
 
 def test_a_start_without_the_file_names_it(tmp_path: Path) -> None:

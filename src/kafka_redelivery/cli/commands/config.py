@@ -29,7 +29,7 @@ _SHOWN: Final = re.compile(
     "acks|algorithm|assignor|bytes|close|codec|compress|connection|cores|crcs|debug|deploymode|disable|enable|"
     "enabled|family|flight|fraction|id|idempotence|instances|interval|kbytes|level|list|location|log_level|"
     "lookup|master|maxexecutors|maxfailures|mechanism|mechanisms|memory|memoryoverhead|messages|method|"
-    "minexecutors|ms|name|packages|parallelism|partitioner|partitions|principal|protocol|push|rack|reset|"
+    "minexecutors|ms|name|oauth_cb|packages|parallelism|partitioner|partitions|principal|protocol|push|rack|reset|"
     "retries|scope|servers|size|speculation|stores|strategy|suites|timeout|timezone|ttl|type|url|username|"
     "verification"
 )

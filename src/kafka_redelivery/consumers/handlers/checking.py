@@ -23,6 +23,7 @@ from kafka_redelivery.consumers.handlers.handler import (
     takes_batch,
 )
 from kafka_redelivery.consumers.handlers.values import value_parameter
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, bare_name
 from kafka_redelivery.topology.config.settings import HandlerDefaults, HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.faults import Path as SettingPath
 from kafka_redelivery.topology.faults import TopologyFault, Violation, warning
@@ -67,7 +68,7 @@ def _is_in(folder: Path, module: ModuleType) -> bool:
 
 
 def _of_names(settings: Settings) -> Iterator[Violation]:
-    """Yield the exception classes and probes that the configuration names and that do not exist."""
+    """Yield the exception classes and functions that the configuration names and that do not exist."""
     for path, targets, load in _names(settings):
         for index, target in enumerate(targets):
             try:
@@ -77,12 +78,15 @@ def _of_names(settings: Settings) -> Iterator[Violation]:
             try:
                 load(target)
             except HandlerLoadError as error:
-                place = path if path[-1] == "probe" else (*path, index)
+                place = path if path[-1] == "probe" or path[0] == "kafka" else (*path, index)
                 yield Violation(place, f"{error.target} {error.problem}", error.fix)
 
 
 def _names(settings: Settings) -> Iterator[tuple[SettingPath, Sequence[str], Callable[[str], object]]]:
-    """Yield the settings that name exception classes or a probe, with their names and what loads one."""
+    """Yield the settings that name exception classes or a function, with their names and what loads one."""
+    for name, value in settings.kafka.items():
+        if bare_name(name) == OAUTH_CB:
+            yield ("kafka", name), [str(value)], find_handler
     sections: dict[SettingPath, HandlerDefaults | None] = {("handler",): settings.handler}
     sections |= {("sources", index, "handler"): source.handler for index, source in enumerate(settings.sources)}
     for path, section in sections.items():

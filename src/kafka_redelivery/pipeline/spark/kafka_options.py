@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
 from kafka_redelivery.transport.protocols import Partition
 
@@ -114,7 +114,15 @@ _DROPPED: Final = frozenset(
 """Settings that only tune librdkafka or that the query decides. They are dropped."""
 
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
-_SASL: Final = (*_MECHANISM, "sasl.username", "sasl.password", PASSWORD_FILE, "sasl.jaas.config")
+_SASL: Final = (
+    *_MECHANISM,
+    "sasl.username",
+    "sasl.password",
+    PASSWORD_FILE,
+    "sasl.jaas.config",
+    OAUTH_CB,
+    "sasl.oauthbearer.config",
+)
 _TLS: Final = {
     "ssl.ca.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -247,6 +255,15 @@ def _login(settings: Mapping[str, ConfigValue], own: set[str]) -> dict[str, str]
     if mechanism is None or "sasl.jaas.config" in own:
         return {} if mechanism is None else {"sasl.mechanism": str(mechanism)}
     module = _LOGINS.get(str(mechanism))
+    if module is None and OAUTH_CB in settings:
+        raise _refused(
+            OAUTH_CB,
+            "is a function of Python, and Spark reads with the Java client, which needs a login handler in Java",
+            f"add '{JAVA_PREFIX}sasl.jaas.config' and '{JAVA_PREFIX}sasl.login.callback.handler.class' under kafka, "
+            "and the handler's jar to spark.jars.packages under pipeline.spark, such as "
+            "software.amazon.msk:aws-msk-iam-auth or com.google.cloud.hosted.kafka:managed-kafka-auth-login-handler "
+            "(docs/security.md has their settings)",
+        )
     if module is None:
         raise _refused(
             "sasl.mechanism",

@@ -24,6 +24,7 @@ from kafka_redelivery.transport.clients.write_thread import WriteThread
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
+from kafka_redelivery.transport.tokens import find_functions_in
 
 _MAX_PRODUCERS: Final = 16
 """Each producer has its own threads and connections."""
@@ -59,6 +60,7 @@ class Runner:
 
         config = plan.config.on_this_machine()
         settings = config.settings
+        find_functions_in(settings.kafka, config.search_path)
         self._settings = settings
         self.routes: dict[str, tuple[Route, bool]] = config.routes()
         self.handler: Handling | ComputedOutcomes = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.transport.client_config import Config, login_of, servers_of
 from kafka_redelivery.transport.errors import TransportError, grant
+from kafka_redelivery.transport.tokens import token_source
 
 
 class AdminError(TransportError):
@@ -52,8 +53,14 @@ def login_problem(config: Config, detail: str) -> str:
         config: the settings of the client that logs in.
         detail: what the client says about it.
     """
-    where = f"cannot log in at {servers_of(config)} as {login_of(config)}: {detail}"
-    if PASSWORD_FILE in config:
+    source = token_source(config)
+    missing = None if source is None else source.problem
+    where = f"cannot log in at {servers_of(config)} as {login_of(config)}: {missing or detail}"
+    if missing is not None:
+        return where
+    if source is not None:
+        fix = f"what {OAUTH_CB} {config[OAUTH_CB]} returns: the brokers refuse this token"
+    elif PASSWORD_FILE in config:
         fix = f"sasl.mechanism and sasl.username, and the password in {config[PASSWORD_FILE]}"
     else:
         fix = "sasl.mechanism, and sasl.username and sasl.password or the sasl.oauthbearer settings"

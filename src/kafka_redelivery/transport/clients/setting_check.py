@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, PASSWORD_FILE, bare_name
+from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, OAUTH_CB, PASSWORD_FILE, bare_name
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.faults import Violation
 from kafka_redelivery.transport.certificates import unusable_files
@@ -57,7 +57,7 @@ def setting_violations(settings: Settings) -> Iterator[Violation]:
     """
     for name, value in settings.kafka.items():
         bare = bare_name(name)
-        if name.startswith(JAVA_PREFIX) or bare in {PASSWORD_FILE, *_WITH_EFFECTS}:
+        if name.startswith(JAVA_PREFIX) or bare in {OAUTH_CB, PASSWORD_FILE, *_WITH_EFFECTS}:
             continue
         problem = refusal(bare, value)
         if problem is None:
@@ -96,7 +96,7 @@ def refusal(name: str, value: ConfigValue) -> str | None:
 
 
 def _suggestion(name: str, bare: str) -> str:
-    meant = get_close_matches(bare, SUGGESTED, n=1)
+    meant = get_close_matches(bare, (*SUGGESTED, OAUTH_CB, PASSWORD_FILE), n=1)
     if meant:
         return f"did you mean {name.removesuffix(bare)}{meant[0]}?"
     return "remove it, or correct its name: the settings have librdkafka's names"

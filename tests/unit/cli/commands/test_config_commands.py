@@ -139,6 +139,7 @@ def test_unreadable_file(kind: str) -> None:
             "socket.timeout.ms: soon",
             "socket.timeout.ms: is refused by the Kafka client: Invalid value for configuration",
         ),
+        ("oauth.cb: 'shop:token'", "oauth.cb: is not a setting of the Kafka client; did you mean oauth_cb?"),
         ("session.timeout.ms: -5", "session.timeout.ms: is refused by the Kafka client: Configuration property"),
     ],
 )
@@ -161,6 +162,17 @@ def test_settings_of_a_working_configuration_pass() -> None:
     )
     text = GOOD.replace("bootstrap.servers: x, sasl.password: hunter2", settings)
     assert run("config", "check", text=text).stdout == "redelivery.yaml: no faults\n"
+
+
+def test_check_imports_the_function_for_tokens(tmp_path: Path) -> None:
+    """It is looked for beside the file. One that is installed elsewhere only is left to the processes."""
+    tokens = "security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER, oauth_cb: 'shop_tokens:get'"
+    text = GOOD.replace("sasl.password: hunter2", tokens)
+    assert run("config", "check", text=text).exit_code == exit_codes.OK
+    (tmp_path / "shop_tokens.py").write_text("def got(config): ...\n", encoding="utf-8")
+    found = run("config", "check", text=text)
+    assert found.exit_code == exit_codes.CONFIGURATION
+    assert "kafka.oauth_cb: shop_tokens:get module shop_tokens has no get; did you mean got?" in found.stderr
 
 
 def test_the_client_knows_every_suggested_setting() -> None:
@@ -194,6 +206,9 @@ SECRETS = {
     "spark.ssl.keystore.key": HIDDEN,
     "spark.ssl.keystore.certificate.chain": HIDDEN,
     "a.setting.of.next.year": HIDDEN,
+    "sasl.oauthbearer.config": HIDDEN,
+    "oauth_cb": "given",
+    "admin.oauth_cb": "given",
     "ssl.key.location": "given",
     "sasl.username": "given",
     "bootstrap.servers": "given",

@@ -106,6 +106,26 @@ def test_a_java_setting_replaces_a_missing_translation() -> None:
     assert found["kafka.ssl.curves.list"] == "y"
 
 
+def test_a_function_for_tokens_needs_a_handler_in_java() -> None:
+    """The error names the settings of the Java client, and where such handlers are had; with them the job runs."""
+    login = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "region=x",
+        "oauth_cb": "kafka_redelivery.logins:aws_msk_iam",
+    }
+    with pytest.raises(PipelineRefusedError, match=r"oauth_cb: .*spark\.sasl\.login\.callback.*aws-msk-iam-auth"):
+        kafka_options(login)
+    handler = {"spark.sasl.jaas.config": "j", "spark.sasl.login.callback.handler.class": "h"}
+    assert kafka_options(login | handler).items() >= {
+        ("kafka.sasl.mechanism", "OAUTHBEARER"),
+        ("kafka.sasl.jaas.config", "j"),
+        ("kafka.sasl.login.callback.handler.class", "h"),
+    }
+    assert not any("oauth" in name for name in kafka_options(login | handler))
+
+
 _TOKENS = {"spark.kafka.clusters.main.auth.bootstrap.servers": "a:1"}
 
 

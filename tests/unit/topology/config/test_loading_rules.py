@@ -6,6 +6,7 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.faults import ConfigurationError, Fault
 
 HEAD = 'group: billing\nkafka: {bootstrap.servers: "x:1"}\nsources: [{topic: orders}]\n'
+TOKENS = "security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER"
 
 
 def rules(text: str) -> list[tuple[str, str]]:
@@ -171,6 +172,23 @@ def strategy(text: str) -> str:
             kafka("bootstrap.servers: x, admin.sasl.password: p, admin.sasl.password.file: /p"),
             "kafka.admin.sasl.password.file",
             "is set beside admin.sasl.password",
+        ),
+        (kafka("bootstrap.servers: x, oauth_cb: shop.token"), "kafka.oauth_cb", "must be package.module:function"),
+        (kafka("bootstrap.servers: x, oauth_cb: 'shop:token'"), "kafka.oauth_cb", "no client logs in with one"),
+        (
+            kafka("bootstrap.servers: x, sasl.mechanism: OAUTHBEARER, oauth_cb: 'shop:token'"),
+            "kafka.oauth_cb",
+            "no client logs in with one",
+        ),
+        (
+            kafka(f"bootstrap.servers: x, {TOKENS}, producer.sasl.mechanism: PLAIN, producer.oauth_cb: 'shop:token'"),
+            "kafka.producer.oauth_cb",
+            "no client logs in with one",
+        ),
+        (
+            kafka(f"bootstrap.servers: x, {TOKENS}, oauth_cb: 'shop:token', sasl.oauthbearer.method: oidc"),
+            "kafka.oauth_cb",
+            "is set beside sasl.oauthbearer.method: oidc",
         ),
         (HEAD + "journal: true\nmode: auto", "journal", "has no transaction"),
     ],

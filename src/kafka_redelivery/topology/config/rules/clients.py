@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
@@ -18,6 +19,9 @@ killed process without a stable name keeps its partitions anyway."""
 
 PASSWORD_FILE = "sasl.password.file"  # noqa: S105 - the name of a setting
 """A setting of ours: the file that holds the password."""
+
+OAUTH_CB = "oauth_cb"
+"""A setting of ours: the name of the function that the Python client takes under this name."""
 
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 _OWNED = {
@@ -38,6 +42,7 @@ _CLASSIC_ONLY = {
 }
 """Settings that the client refuses with ``group.protocol`` ``consumer``."""
 
+_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 _OFF = {"false", "f", "0", "no", "n", "off"}
 _STARTS = {"earliest", "smallest", "beginning", "latest", "largest", "end"}
 
@@ -45,6 +50,7 @@ _STARTS = {"earliest", "smallest", "beginning", "latest", "largest", "end"}
 def client_rules(settings: Settings) -> Iterator[Violation]:
     """Yield the ``kafka`` settings that are missing, reserved or unsafe."""
     kafka = settings.kafka
+    yield from _token_rules(kafka)
     if not any(str(kafka.get(name, "")).strip() for name in _SERVERS):
         yield Violation(("kafka",), "has no bootstrap.servers", "add bootstrap.servers: host:9092")
     new_protocol = wants_consumer_protocol(settings)
@@ -72,6 +78,34 @@ def client_rules(settings: Settings) -> Iterator[Violation]:
         elif bare == "auto.offset.reset" and text not in _STARTS:
             problem = "is where a new group starts to read a source, and is neither earliest nor latest"
             yield Violation(path, problem, "write earliest or latest")
+
+
+def _token_rules(kafka: Mapping[str, str | float]) -> Iterator[Violation]:
+    for name, value in kafka.items():
+        if bare_name(name) != OAUTH_CB:
+            continue
+        own = name.removesuffix(OAUTH_CB)
+        clients = [_merged(kafka, client) for client in ([own] if own else CLIENT_PREFIXES[:3])]
+        if not _FUNCTION.fullmatch(str(value)):
+            fix = "name a function of yours, or one of kafka_redelivery.logins"
+            yield Violation(("kafka", name), f"must be package.module:function, not {value!r}", fix)
+        elif not any(_takes_tokens(client) for client in clients):
+            fix = "add security.protocol: SASL_SSL and sasl.mechanism: OAUTHBEARER"
+            yield Violation(("kafka", name), "gives tokens, but no client logs in with one", fix, key=True)
+        elif any(client.get("sasl.oauthbearer.method", "").lower() == "oidc" for client in clients):
+            problem = "is set beside sasl.oauthbearer.method: oidc, with which the client gets its tokens by itself"
+            yield Violation(("kafka", name), problem, "remove one of the two", key=True)
+
+
+def _takes_tokens(kafka: Mapping[str, str]) -> bool:
+    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", ""))
+    return mechanism == "OAUTHBEARER" and kafka.get("security.protocol", "").upper().startswith("SASL_")
+
+
+def _merged(kafka: Mapping[str, str | float], client: str) -> dict[str, str]:
+    """Return the settings of one kind of client as text, under names without its prefix."""
+    own = {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
+    return {name: str(value).strip() for name, value in {**kafka, **own}.items()}
 
 
 def timing_rules(settings: Settings) -> Iterator[Violation]:
@@ -133,10 +167,7 @@ def _logins(kafka: Mapping[str, str]) -> Iterator[TopologyFault]:
     for client in ("", *CLIENT_PREFIXES):
         if client and not any(f"{client}{name}" in kafka for name in _LOGIN):
             continue
-        own = {
-            **kafka,
-            **{name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)},
-        }
+        own = _merged(kafka, client)
         protocol = own.get("security.protocol", "plaintext").upper()
         mechanism = own.get("sasl.mechanism", own.get("sasl.mechanisms", "GSSAPI")).upper()
         if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
