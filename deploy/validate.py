@@ -20,7 +20,7 @@ KUBERNETES: Final = "1.33"
 
 _SCHEMAS: Final = {
     kind: json.loads((HERE / "schemas" / f"{kind.lower()}.json").read_text(encoding="utf-8"))
-    for kind in ("ScaledObject", "Kustomization", "KafkaUser")
+    for kind in ("ScaledObject", "Kustomization", "KafkaUser", "KafkaTopic")
 }
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 

@@ -10,16 +10,21 @@ import yaml
 
 from deploy.validate import HERE, compose_faults, manifest_faults, with_defaults
 from kafka_redelivery.cli.views.acls import AclUser, strimzi_users
+from kafka_redelivery.cli.views.topology import strimzi_topics
 from kafka_redelivery.topology.cluster.acls import AclRole, rights
+from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.kafka_rights import default_principal
+from kafka_redelivery.topology.cluster.plan import plan
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.metric_catalogue import LAG
 
 FOLDER = HERE / "kubernetes"
 OVERLAY = HERE / "kubernetes-spark"
 USERS = HERE / "kubernetes-strimzi" / "users.yaml"
-MANIFESTS = sorted([*FOLDER.glob("*.yaml"), *OVERLAY.glob("*.yaml"), USERS])
+TOPICS = HERE / "kubernetes-strimzi" / "topics.yaml"
+MANIFESTS = sorted([*FOLDER.glob("*.yaml"), *OVERLAY.glob("*.yaml"), USERS, TOPICS])
 DEFAULT_SHUTDOWN = timedelta(seconds=25)
 
 
@@ -53,6 +58,8 @@ def test_a_manifest_is_valid(path: Path) -> None:
         ("autoscaling", 'threshold: "5000"', "threshold: 5000"),
         ("kustomization", "configMapGenerator:", "configMapsGenerator:"),
         ("../kubernetes-strimzi/users", "patternType: prefix", "patternType: prefixed"),
+        ("../kubernetes-strimzi/topics", "topicName: DLQ.orders", "topic: DLQ.orders"),
+        ("../kubernetes-strimzi/topics", "name: billing.control", "name: billing_control"),
     ],
 )
 def test_a_broken_manifest_is_found(file: str, right: str, wrong: str) -> None:
@@ -158,6 +165,16 @@ def test_each_role_has_a_user_of_its_own() -> None:
         files = {f"{places[name]}/{item['path']}" for name, secret in secrets.items() for item in secret["items"]}
         assert files == {settings.kafka["ssl.ca.location"], settings.kafka["sasl.password.file"]}
     assert sorted(used) == sorted(user.name for user in users)
+
+
+def test_the_topics_are_those_of_the_configuration() -> None:
+    """As `redelivery topology plan` prints them for Strimzi."""
+    text = (FOLDER / "config" / "redelivery.yaml").read_text()
+    settings = load_settings(text, environment={"REDELIVERY_KAFKA__BOOTSTRAP_SERVERS": "-"})
+    configs = {MIN_INSYNC: "2"}
+    source = TopicFacts(name="orders", partitions=12, replication_factor=3, configs=configs)
+    planned = plan(settings, {"orders": source}, DEFAULT_WIDTH)
+    assert list(yaml.safe_load_all(TOPICS.read_text())) == strimzi_topics(planned, {})
 
 
 def test_the_console_asks_who_one_is() -> None:

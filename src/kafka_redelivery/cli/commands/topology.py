@@ -13,7 +13,14 @@ from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AppName, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
 from kafka_redelivery.cli.views.acls import AclUser, documents, kafka_commands, strimzi_users
-from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
+from kafka_redelivery.cli.views.topology import (
+    change_line,
+    offset_lines,
+    print_faults,
+    print_offline,
+    print_plan,
+    strimzi_topics,
+)
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.acls import AclRole, other_system_rights, rights
 from kafka_redelivery.topology.cluster.changes import (
@@ -46,6 +53,13 @@ class AclFormat(StrEnum):
     JSON = "json"
 
 
+class PlanFormat(StrEnum):
+    """How a plan is printed."""
+
+    TEXT = "text"
+    STRIMZI = "strimzi"
+
+
 @app.command()
 def plan(
     config: ConfigFile = DEFAULT_CONFIG,
@@ -66,8 +80,13 @@ def plan(
         int | None,
         typer.Option("--min-insync", min=1, help="Offline: their min.insync.replicas. Default: --replicas less 1."),
     ] = None,
+    output: Annotated[
+        PlanFormat, typer.Option("--format", help="Lines for people, or resources of Strimzi.")
+    ] = PlanFormat.TEXT,
 ) -> None:
     """Show the topics and first offsets that the configuration needs, and which of them the cluster lacks."""
+    if as_json and output is PlanFormat.STRIMZI:
+        raise typer.BadParameter("choose one of it and --json", param_hint="--format")
     settings = load(config, overrides, app=app)
     if offline:
         sources = _offline_sources(settings, partitions or [], replicas, min_insync)
@@ -76,7 +95,10 @@ def plan(
         if as_json:
             print_json(_verdict(faults) | planned.document())
         else:
-            print_offline(stdout(), planned)
+            if output is PlanFormat.STRIMZI:
+                _print_yaml(strimzi_topics(planned, {}))
+            else:
+                print_offline(stdout(), planned)
             print_faults(stderr(), faults)
         _exit_if_refused(faults)
         return
@@ -93,7 +115,10 @@ def plan(
     if as_json:
         print_json(_verdict(faults) | planned.document() | {"changes": todo.document()})
     else:
-        print_plan(stdout(), planned, cluster, todo)
+        if output is PlanFormat.STRIMZI:
+            _print_yaml(strimzi_topics(planned, cluster.topics))
+        else:
+            print_plan(stdout(), planned, cluster, todo)
         print_faults(stderr(), faults)
     _exit_if_refused(faults)
 
@@ -255,12 +280,13 @@ def acls(
             for line in kafka_commands(users, servers_of(kafka)):
                 print_text(line)
         case AclFormat.STRIMZI:
-            print_text(
-                yaml.safe_dump_all(strimzi_users(users, kafka), sort_keys=False, explicit_start=True),
-                newline=False,
-            )
+            _print_yaml(strimzi_users(users, kafka))
         case AclFormat.JSON:
             print_json(documents(users))
+
+
+def _print_yaml(resources: list[dict[str, Any]]) -> None:
+    print_text(yaml.safe_dump_all(resources, sort_keys=False, explicit_start=True), newline=False)
 
 
 def _other_system_user(letters: str, origins: Sequence[str], principal: str | None) -> AclUser:

@@ -56,11 +56,10 @@ def strimzi_users(users: Sequence[AclUser], kafka: Mapping[str, object]) -> list
     """
     authentication = _strimzi_authentication(kafka)
     return [
-        {
-            "apiVersion": "kafka.strimzi.io/v1beta2",
-            "kind": "KafkaUser",
-            "metadata": {"name": user.name, "labels": {"strimzi.io/cluster": "my-cluster"}},
-            "spec": {
+        strimzi_resource(
+            "KafkaUser",
+            user.name,
+            {
                 **({"authentication": {"type": authentication}} if authentication else {}),
                 "authorization": {
                     "type": "simple",
@@ -77,9 +76,19 @@ def strimzi_users(users: Sequence[AclUser], kafka: Mapping[str, object]) -> list
                     ],
                 },
             },
-        }
+        )
         for user in users
     ]
+
+
+def strimzi_resource(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a resource of Strimzi, in the version of its API that Strimzi 0.49 and newer have."""
+    return {
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {"strimzi.io/cluster": "my-cluster"}},
+        "spec": spec,
+    }
 
 
 def _strimzi_authentication(kafka: Mapping[str, object]) -> str | None:

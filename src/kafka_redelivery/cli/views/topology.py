@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from kafka_redelivery.cli.output import print_table
+from kafka_redelivery.cli.views.acls import strimzi_resource
 from kafka_redelivery.topology.cluster.changes import (
     AlterConfig,
     Changes,
@@ -20,9 +24,16 @@ from kafka_redelivery.topology.cluster.changes import (
     topic_rows,
     whole,
 )
-from kafka_redelivery.topology.cluster.facts import ClusterFacts
-from kafka_redelivery.topology.cluster.plan import TopologyPlan
+from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan, suffices
 from kafka_redelivery.topology.faults import Severity, TopologyFault
+
+_KUBERNETES_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+"""Source: RFC 1123, as Kubernetes reads it: each part between dots begins and ends with a letter or digit."""
+
+_NOT_IN_KUBERNETES: Final = re.compile(r"[^a-z0-9]+")
+_READABLE: Final = 240
+"""With what follows, a name is not longer than Kubernetes allows: 253 characters."""
 
 _STYLES = {"+": "green", "~": "yellow", "=": "dim", "!": "magenta"}
 
@@ -55,6 +66,38 @@ def print_offline(console: Console, plan: TopologyPlan) -> None:
             table.add_row("+", topic.name, "offset", f"group {topic.reader}, partitions {partitions}: 0", style="green")
     print_table(console, table)
     console.print(f"{len(plan.topics)} topics; not compared with a cluster")
+
+
+def strimzi_topics(plan: TopologyPlan, existing: Mapping[str, TopicFacts]) -> list[dict[str, Any]]:
+    """Return a resource ``KafkaTopic`` for each topic. The name of its cluster is to be corrected.
+
+    Strimzi makes a topic as its resource is, and deletes it with its resource. So a topic that exists keeps what it has
+    where that is safe, and one that is not configured any more is among them.
+
+    Args:
+        plan: the topics that are needed.
+        existing: those that the cluster has.
+    """
+    return [
+        strimzi_resource("KafkaTopic", *_strimzi_topic(topic, existing.get(topic.name)))
+        for topic in (*plan.topics, *plan.retired(existing))
+    ]
+
+
+def _strimzi_topic(topic: PlannedTopic, actual: TopicFacts | None) -> tuple[str, dict[str, Any]]:
+    """Return name and specification of a resource."""
+    configs = {} if actual is None else {name: actual.config(name) for name in topic.configs}
+    kept = {name: value for name, value in configs.items() if suffices(name, value, topic.configs[name])}
+    spec = {
+        "partitions": topic.partitions if actual is None else max(topic.partitions, actual.partitions),
+        "replicas": topic.replication_factor if actual is None else actual.replication_factor,
+        "config": {**topic.configs, **kept},
+    }
+    if _KUBERNETES_NAME.fullmatch(topic.name):
+        return topic.name, spec
+    # Two topics can differ in what a name in Kubernetes may not have.
+    readable = _NOT_IN_KUBERNETES.sub("-", topic.name.lower()).strip("-")[:_READABLE]
+    return f"{readable}-{sha256(topic.name.encode()).hexdigest()[:8]}".strip("-"), {"topicName": topic.name, **spec}
 
 
 def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart | ForgetTopic, *, done: bool) -> str:

@@ -541,9 +541,22 @@ class _EditorSchema(GenerateJsonSchema):
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
 
+def _accept_variables(node: Any) -> None:  # noqa: ANN401 - any part of a JSON Schema
+    """Let a text that has to match a pattern contain ``${NAME}``, which is replaced before the file is checked."""
+    if isinstance(node, dict):
+        if isinstance(node.get("pattern"), str):
+            node["pattern"] += r"|\$\{[^}]*\}"
+        for each in node.values():
+            _accept_variables(each)
+    elif isinstance(node, list):
+        for each in node:
+            _accept_variables(each)
+
+
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of the file, for editors."""
     schema = Settings.model_json_schema(by_alias=True, schema_generator=_EditorSchema)
+    _accept_variables(schema)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "kafka-redelivery configuration"
     return schema

@@ -98,6 +98,12 @@ def test_a_good_file_is_accepted_by_both() -> None:
     Settings.model_validate(yaml.safe_load(GOOD), by_alias=True, by_name=False)
 
 
+def test_a_variable_may_stand_where_a_text_has_a_form() -> None:
+    """It is replaced before the file is checked, and an editor must not mark it."""
+    text = GOOD.replace("billing-0", "'${POD:billing-0}'").replace("1.5s", "'${DEADLINE}'").replace("25s", "'a ${B} c'")
+    assert faults(text) == []
+
+
 @pytest.mark.parametrize(
     ("before", "after", "path"),
     [
