@@ -1,0 +1,127 @@
+"""The Helm chart is made from the manifests, and what Helm makes of it says the same as they do."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.chart import BASE, CHART, RENDERED, RESULTS, files, fingerprint
+from deploy.validate import manifest_faults
+
+CHANGED = "python -m deploy.chart, with helm on the path"
+
+
+def rendered(name: str) -> list[dict[str, Any]]:
+    """What Helm has made of the chart."""
+    text = (RENDERED / f"{name}.yaml").read_text(encoding="utf-8")
+    return [each for each in yaml.safe_load_all(text) if each is not None]
+
+
+def pods(name: str) -> dict[str, dict[str, Any]]:
+    """The pods of each workload by its component."""
+    found = [each["spec"]["template"] for each in rendered(name) if "template" in each.get("spec", {})]
+    return {each["metadata"]["labels"]["app.kubernetes.io/component"]: each["spec"] for each in found}
+
+
+def test_the_chart_is_current() -> None:
+    """It is what its script makes of the manifests."""
+    committed = {
+        path.relative_to(CHART).as_posix(): path.read_text(encoding="utf-8")
+        for path in CHART.rglob("*")
+        if path.is_file()
+    }
+    assert committed == files(), CHANGED
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_is_rendered_is_current_and_valid(name: str) -> None:
+    """Valid by Kubernetes' schemas, without unknown fields."""
+    text = (RENDERED / f"{name}.yaml").read_text(encoding="utf-8")
+    assert text.startswith(f"# chart {fingerprint(files())}\n"), CHANGED
+    assert list(manifest_faults(re.sub(r"^---\n(?=---|\Z)", "", text, flags=re.MULTILINE))) == []
+
+
+def base() -> Iterator[dict[str, Any]]:
+    """The manifests, without those that a chart does not need."""
+    for path in BASE.glob("*.yaml"):
+        for each in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if each["kind"] not in {"Namespace", "Kustomization"}:
+                yield each
+
+
+_IMAGE = re.compile(r"^(kafka-redelivery(?:-console)?):latest$")
+_OURS = ("app.kubernetes.io/", "helm.sh/", "checksum/")
+
+
+def as_in_base(value: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    """Return what is rendered without the release's name, and without labels and the checksum."""
+    if isinstance(value, dict):
+        kept = {name: as_in_base(each) for name, each in value.items() if not name.startswith(_OURS)}
+        return {name: each for name, each in kept.items() if name not in {"labels", "annotations"} or each}
+    if isinstance(value, list):
+        return [as_in_base(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    value = _IMAGE.sub(r"\1", value)
+    value = re.sub(r"^shop-topology-\w+$", "topology", value)
+    return re.sub(r"^shop-(worker|scheduler|console)$", r"\1", re.sub(r"^shop(?=-kafka$|$)", "redelivery", value))
+
+
+def test_it_says_what_the_manifests_say() -> None:
+    """Each manifest, with names of the release; its labels keep several releases apart."""
+
+    def key(each: dict[str, Any]) -> tuple[str, str]:
+        return each["kind"], each["metadata"]["name"]
+
+    wanted = sorted(map(as_in_base, base()), key=key)
+    found = [as_in_base(each) for each in rendered("whole") if each["kind"] != "ConfigMap"]
+    assert sorted(found, key=key) == wanted
+    for each in rendered("whole"):
+        assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == "shop"
+        text = yaml.safe_dump(each.get("spec", {}))
+        assert text.count("app.kubernetes.io/component: ") <= text.count("app.kubernetes.io/instance: shop")
+
+
+def test_the_files_are_those_of_the_base() -> None:
+    """Configuration, handler and the address of the brokers."""
+    found = {each["metadata"]["name"]: each["data"] for each in rendered("whole") if each["kind"] == "ConfigMap"}
+    assert found["shop"] == {
+        name: (BASE / "config" / name).read_text(encoding="utf-8") for name in ("redelivery.yaml", "handlers.py")
+    }
+    env = dict(line.split("=", 1) for line in (BASE / "config/kafka.env").read_text().splitlines() if "=" in line)
+    assert found["shop-kafka"] == env
+
+
+def test_options_change_what_they_say() -> None:
+    """A login without passwords, other names, an image by digest, a fixed number of workers."""
+    found = rendered("options")
+    kinds = [each["kind"] for each in found]
+    assert "Job" not in kinds
+    assert "ScaledObject" not in kinds
+    text = (RENDERED / "options.yaml").read_text(encoding="utf-8")
+    for absent in (
+        "billing-",
+        "kafka-user",
+        "kafka-ca",
+        "SASL_USERNAME",
+        "monitoring\n",
+        ":latest\n          args: [worker",
+    ):
+        assert absent not in text
+    for name, pod in pods("options").items():
+        (container,) = pod["containers"]
+        assert {"name": "AWS_REGION", "value": "eu-west-1"} in container["env"]
+        if name != "console":
+            assert container["image"].startswith("registry.example.com/redelivery@sha256:")
+    sets = {each["metadata"]["name"]: each["spec"]["replicas"] for each in found if each["kind"] == "StatefulSet"}
+    assert sets == {"shop-worker": 7, "shop-scheduler": 3}
+    (account,) = [each for each in found if each["kind"] == "ServiceAccount"]
+    assert account["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/payments"
+    }
+    policies = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == "NetworkPolicy"}
+    assert [rule["ports"][0]["port"] for rule in policies["shop"]["egress"]] == [53, 9094, 443]
+    assert "kubernetes.io/metadata.name: gateway" in text
+    assert 'secretName: "people"' in text
