@@ -32,6 +32,9 @@ class Part:
     places: tuple[str, ...]
 
 
+_SEEDS: Final = 2
+"""With so many seeds every run repeats a test that draws random numbers; with ``--long`` it has the others."""
+
 _REST: Final = ("",)
 
 PARTS: Final = {
@@ -117,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(_IMAGES_S))
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SPARK_S))
-        if is_rare(*_parts(item)):
+        if is_rare(*_parts(item)) or _seed(item) >= _SEEDS:
             item.add_marker(pytest.mark.full if item.get_closest_marker("crash") else pytest.mark.long)
     if config.args == ["tests"] and (lost := lost_choices({_parts(item) for item in items})):
         raise pytest.UsageError(f"tests/rare.py keeps what does not exist: {lost}")
@@ -129,6 +132,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = wanted
+
+
+def _seed(item: pytest.Item) -> int:
+    """Return the parameter ``seed`` of a test that repeats itself with other random numbers; 0 if it has none."""
+    call = getattr(item, "callspec", None)
+    return int(call.params.get("seed", 0)) if call else 0
 
 
 def _parts(item: pytest.Item) -> tuple[str, str, str]:

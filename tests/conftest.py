@@ -13,8 +13,8 @@ from tests import jvm
 from tests.areas import QUICK
 
 # A busy machine makes any example slow now and then; that says nothing about the code.
-settings.register_profile("usual", deadline=None, max_examples=50)
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("usual", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("usual")
 
 pytest_plugins = [

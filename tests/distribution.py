@@ -14,17 +14,19 @@ _WHOLE: Final = (_CONTAINERS, _BROKERS)
 """Folders of which one process runs all tests, since they share an engine or three brokers."""
 
 _SPARK: Final = "tests/pipeline/"
+_BROWSER: Final = "tests/console/"
 _SHARING: Final = {
     _SPARK: "Spark",
     "tests/crash/": "crash",
     _CONTAINERS: "network",
-    "tests/console/": "network",
+    _BROWSER: "network",
     "tests/scenarios/security/": "rights",
     "tests/scenarios/dead_letters/test_sweep_forbidden.py": "rights",
 }
 """What the files of a folder share, so that one process runs them.
 
-Some of it takes long to start: a Spark session, a broker with short time-outs, and one that denies what no ACL allows.
+Some of it takes long to start: a Spark session, a broker with short time-outs, one that denies what no ACL allows, and
+a browser, which starts once if its files follow one another.
 The network is that of the machine: a browser gives up its requests when the engine adds the interface of a container,
 or removes one.
 """
@@ -77,8 +79,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with quick tests, so that a slip of the pen shows within a minute, and go on with what takes longest.
 
-    Containers and Spark have a process to themselves. Tests with three brokers come last, when no other process works:
-    two cores are too slow for others beside them. Otherwise the order stays random.
+    Spark has a process to itself, and so have containers and the browser. Tests with three brokers come last, when no
+    other process works: two cores are too slow for others beside them. Otherwise the order stays random.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
@@ -87,7 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return 0
         if item.nodeid.startswith(_BROKERS):
             return 4
-        if item.nodeid.startswith((_CONTAINERS, _SPARK)):
+        if item.nodeid.startswith((_CONTAINERS, _SPARK, _BROWSER)):
             return 1
         return 2 if item.path in slow else 3
 

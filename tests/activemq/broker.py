@@ -39,7 +39,7 @@ class Broker:
     def start(self) -> None:
         """Start it, with the messages that it had when it was ended, and wait until it answers."""
         jars = kafka_jars(lock_file=HERE / f"{self._kind}_jars.txt", what=self._kind)
-        options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+        options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
         options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", ":".join(map(str, jars))]
         program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port), *self._login]
         self._process = subprocess.Popen(

@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
 _STEPS = 400
 """More than a refresh has."""
 
-_STRIDE, _STRIDE_OF_SAMPLE = 3, 18
-"""Of the steps, each third one is tried, or each eighteenth in a sample."""
+_STRIDE, _STRIDE_OF_SAMPLE = 3, 42
+"""Of the steps, each third one is tried, or a few of them in a sample."""
 
 
 def _letters(index: Index) -> dict[str, tuple[str, int]]:

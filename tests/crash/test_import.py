@@ -21,7 +21,7 @@ _STEPS = {
     "the first chunk": [("init", 1), ("begin", 1), ("produce", 1), ("produce", 30), ("produce", CHUNK), ("commit", 1)],
     "the last chunk": [("begin", 2), ("produce", CHUNK + 10), ("commit", 2)],
 }
-_SAMPLE = {("produce", "after", 30), ("commit", "after", 1)}
+_SAMPLE = {("commit", "after", 1)}
 """What every test run tries."""
 
 _POINTS = [

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,12 @@ confluent-kafka==1!2.16.0 \\
     --hash=sha256:{0}
     # via kafka-redelivery (pyproject.toml)
 """.format("a" * 64, "b" * 64)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    """All bills. They take seconds, since each jar within PySpark is opened."""
+    return bills()
 
 
 @pytest.fixture
@@ -56,9 +63,9 @@ def test_a_bill_has_what_is_installed(lock: Path, kind: str, names: int) -> None
 
 
 @pytest.mark.parametrize("name", ["wheel.cdx.json", "image.cdx.json", "image-console.cdx.json", "image-spark.cdx.json"])
-def test_references_are_unique_and_resolved(name: str) -> None:
+def test_references_are_unique_and_resolved(made: dict[str, Any], name: str) -> None:
     """Every component has a package URL, and all dependencies exist. Python packages and pinned jars have hashes."""
-    found = bills()[name]
+    found = made[name]
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
     refs = [each["bom-ref"] for each in found["components"]]
     assert len(set(refs)) == len(refs)
@@ -72,9 +79,9 @@ def test_references_are_unique_and_resolved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wheel.cdx.json", "image.cdx.json", "image-console.cdx.json", "image-spark.cdx.json"])
-def test_the_scripts_of_the_console_are_listed(name: str) -> None:
+def test_the_scripts_of_the_console_are_listed(made: dict[str, Any], name: str) -> None:
     """The wheel has them, and so has each image."""
-    found = {each["purl"].partition("@")[0] for each in bills()[name]["components"]}
+    found = {each["purl"].partition("@")[0] for each in made[name]["components"]}
     assert {"pkg:npm/htmx.org", "pkg:npm/uplot"} <= found
 
 

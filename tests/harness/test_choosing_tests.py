@@ -72,6 +72,15 @@ def test_every_part_has_tests(kind: str) -> None:
             )
 
 
+def test_every_run_has_two_seeds(pytester: pytest.Pytester) -> None:
+    """The others are left to the long tests."""
+    pytester.makeconftest("pytest_plugins = ['tests.choosing']")
+    pytester.makeini("[pytest]\nmarkers = long\n")
+    pytester.makepyfile("import pytest\n@pytest.mark.parametrize('seed', range(5))\ndef test_it(seed): pass")
+    pytester.runpytest_inprocess().assert_outcomes(passed=2, deselected=3)
+    pytester.runpytest_inprocess("--long").assert_outcomes(passed=3, deselected=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

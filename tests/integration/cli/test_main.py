@@ -82,14 +82,13 @@ def test_help_lists_the_exit_codes() -> None:
     assert listed[: len(exit_codes.MEANINGS)] == [f"{code} {text}" for code, text in exit_codes.MEANINGS.items()]
 
 
-@pytest.mark.parametrize("command", ["worker", "scheduler"])
 @pytest.mark.parametrize(
-    ("flags", "variable", "level"),
+    ("command", "flags", "variable", "level"),
     [
-        ([], None, "INFO"),
-        (["--log-level", "debug"], None, "DEBUG"),
-        ([], "WARNING", "WARNING"),
-        (["--log-level", "ERROR"], "debug", "ERROR"),
+        ("worker", [], None, "INFO"),
+        ("scheduler", ["--log-level", "debug"], None, "DEBUG"),
+        ("worker", [], "WARNING", "WARNING"),
+        ("scheduler", ["--log-level", "ERROR"], "debug", "ERROR"),
     ],
 )
 def test_log_level(command: str, flags: list[str], variable: str | None, level: str) -> None:

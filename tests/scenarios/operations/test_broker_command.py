@@ -8,6 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.topology.exit_codes import USAGE
 
 # Runs this command alone, so that the rest of the command line has no part in this promise.
 _COMMAND = "import typer; from kafka_redelivery.cli.commands.broker import broker; typer.run(broker)"
@@ -77,8 +81,7 @@ def test_another_version_runs() -> None:
 )
 def test_malformed_options_are_refused(option: str, given: str, form: str) -> None:
     """A property without a value, a topic without a number and no version are refused before a broker starts."""
-    with _start(option, given) as command:
-        _, errors = command.communicate(timeout=60)
+    done = CliRunner().invoke(app, ["broker", option, given])
 
-    assert command.returncode == 2
-    assert form in errors
+    assert done.exit_code == USAGE
+    assert form in done.stderr

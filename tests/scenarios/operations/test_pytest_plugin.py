@@ -11,6 +11,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
 
+INI = "[pytest]\nfilterwarnings = error\npythonpath = .\n"
+
 SHOP = """
 from kafka_redelivery import App, Context, Record, RedeliveryPolicy, Reject
 
@@ -38,9 +40,6 @@ async def charge(record: Record, context: Context) -> None:
 """
 
 TESTS = """
-import time
-
-import pytest
 import shop
 
 
@@ -67,6 +66,13 @@ def test_the_next_test_finds_empty_topics(redelivery_running, monkeypatch):
     service = redelivery_running(shop.app)
     service.settle()
     assert (service.outputs("bills"), service.dead_letters("orders"), shop.calls) == ([], [], [])
+"""
+
+MORE_TESTS = """
+import time
+
+import pytest
+import shop
 
 
 def test_what_is_not_settled_is_named(redelivery_running, monkeypatch):
@@ -90,24 +96,28 @@ def test_two_services_share_topics(redelivery_running):
 """
 
 
-def test_an_app_on_a_kafka(pytester: pytest.Pytester) -> None:
-    """Its login, its name, its port and its replicas are those of another cluster."""
-    pytester.makepyfile(shop=SHOP, test_shop=TESTS)
-    pytester.makeini("[pytest]\nfilterwarnings = error\n")
-    pytester.runpytest_subprocess(*LOADED).assert_outcomes(passed=4)
+def test_an_app_and_the_page_about_tests(pytester: pytest.Pytester) -> None:
+    """An App's login, name, port and replicas are those of another cluster.
 
-
-def test_the_page_about_tests(pytester: pytest.Pytester) -> None:
-    """docs/testing.md shows a test with a Kafka, and one with a running service."""
+    docs/testing.md shows a test with a Kafka, and one with a running service. All have one Kafka.
+    """
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     [handler] = [each for each in blocks if each.startswith("# handlers.py")]
     [with_kafka] = [each for each in blocks if "redelivery_kafka" in each]
     [with_service] = [each for each in blocks if "redelivery_running" in each]
     configuration, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     order, receipt = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    pytester.makepyfile(handlers=handler, test_kafka=with_kafka, test_service=with_service)
+    pytester.makepyfile(shop=SHOP, test_shop=TESTS, handlers=handler, test_kafka=with_kafka, test_service=with_service)
     for name, text in {"redelivery.yaml": configuration, "order.avsc": order, "receipt.avsc": receipt}.items():
         (pytester.path / name).write_text(text)
+    pytester.makeini(INI)
+    pytester.runpytest_subprocess("--import-mode=importlib", *LOADED).assert_outcomes(passed=4)
+
+
+def test_two_services_and_what_is_not_settled(pytester: pytest.Pytester) -> None:
+    """Services of one test share topics, and a test learns what keeps a record waiting."""
+    pytester.makepyfile(shop=SHOP, test_shop=MORE_TESTS)
+    pytester.makeini(INI)
     pytester.runpytest_subprocess("--import-mode=importlib", *LOADED).assert_outcomes(passed=2)
 
 
