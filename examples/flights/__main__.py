@@ -140,8 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         type=Engine,
         choices=list(Engine),
         default=Engine.WORKERS,
-        help="what runs the handler: a worker (default), a streaming query on Spark, or the same query submitted to a "
-        "Spark cluster of two workers on this machine",
+        help="what handles flights: a worker (default), a streaming query on Spark with the same handler, or one of "
+        "DataFrames (examples/flights_dataframe.py); -cluster: submitted to a Spark cluster of two workers here",
     )
     parser.add_argument(
         "--redrive",

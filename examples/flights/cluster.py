@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from examples.flights.roles import Role, broker, with_settings
@@ -25,10 +26,18 @@ _RUN: Final = f"""\
 import os
 from pathlib import Path
 
+Path(__file__).with_name("{_DRIVER_PID}").write_text(str(os.getpid()))
+"""
+_COMMAND: Final = """\
 from kafka_redelivery.cli.main import app
 
-Path(__file__).with_name("{_DRIVER_PID}").write_text(str(os.getpid()))
 app()
+"""
+_EXAMPLE: Final = HERE.parent / "flights_dataframe.py"
+_DATAFRAME: Final = f"""\
+import runpy
+
+runpy.run_path({str(_EXAMPLE)!r}, run_name="__main__")
 """
 
 
@@ -49,7 +58,7 @@ def cluster_roles(directory: Path) -> list[Role]:
     return roles
 
 
-def submitted_query(directory: Path, master: Role, servers: str, settings: Sequence[str]) -> Role:
+def submitted_query(directory: Path, master: Role, servers: str, checkpoint: Path) -> Role:
     """Return the query, submitted as docs/spark.md says.
 
     All processes run on one machine, so executors find this Python, the handler and its schemas where they are, and
@@ -59,23 +68,50 @@ def submitted_query(directory: Path, master: Role, servers: str, settings: Seque
         directory: what is submitted is written there.
         master: from :func:`cluster_roles`.
         servers: where Kafka is.
-        settings: in addition to the configuration file.
+        checkpoint: the folder of the checkpoint.
 
     Raises:
         TransportError: a jar of Spark's Kafka connector cannot be downloaded or fails its check.
     """
+    options = with_settings(("pipeline", "stream"), f"pipeline.checkpoint={checkpoint}")
+    return _submitted(directory, master, _COMMAND, broker(servers), options, {"PYTHONPATH": str(HERE)})
+
+
+def submitted_dataframe_query(directory: Path, master: Role, servers: str, checkpoint: Path) -> Role:
+    """Return the query of DataFrames; otherwise as :func:`submitted_query`."""
+    return _submitted(directory, master, _DATAFRAME, _of_dataframe(checkpoint, servers))
+
+
+def dataframe_query(checkpoint: Path, servers: str) -> Role:
+    """Return the query of DataFrames, whose driver has its executors in its own process."""
+    return Role("stream", [sys.executable, _EXAMPLE], {**_variables(), **_of_dataframe(checkpoint, servers)})
+
+
+def _of_dataframe(checkpoint: Path, servers: str) -> dict[str, str]:
+    return {**broker(servers), "REDELIVERY_PIPELINE__CHECKPOINT": str(checkpoint)}
+
+
+def _submitted(
+    directory: Path,
+    master: Role,
+    program: str,
+    variables: Mapping[str, str],
+    options: Sequence[str | Path] = (),
+    of_executors: Mapping[str, str] = MappingProxyType({}),
+) -> Role:
+    """Return a program that is submitted; executors and driver have the variables."""
+    both = {**variables, **of_executors}
     run = directory / "run.py"
-    run.write_text(_RUN, encoding="utf-8")
-    variables = {**broker(servers), "PYTHONPATH": str(HERE)}
+    run.write_text(_RUN + program, encoding="utf-8")
     command = [
         _spark_home() / "bin" / "spark-submit",
         *("--master", f"spark://{_HOST}:{master.port}"),
         *("--jars", ",".join(map(str, CONNECTOR.paths()))),
-        *(word for name, value in variables.items() for word in ("--conf", f"spark.executorEnv.{name}={value}")),
+        *(word for name, value in both.items() for word in ("--conf", f"spark.executorEnv.{name}={value}")),
         run,
-        *with_settings(("pipeline", "stream"), *settings),
+        *options,
     ]
-    return Role("stream", command, {**_variables(), **broker(servers)}, told_to_stop=_DRIVER_PID)
+    return Role("stream", command, {**_variables(), **variables}, told_to_stop=_DRIVER_PID)
 
 
 def _daemon(name: str, *options: str) -> Sequence[str | Path]:

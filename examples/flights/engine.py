@@ -1,4 +1,4 @@
-"""What runs the handler: a worker, or a streaming query on Spark. The rest of the demo is the same."""
+"""What handles flights: a worker, or a query on Spark, with the handler or of DataFrames. The rest is the same."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Engine(StrEnum):
     WORKERS = "workers"
     SPARK = "spark"
     SPARK_CLUSTER = "spark-cluster"
+    DATAFRAME = "dataframe"
+    DATAFRAME_CLUSTER = "dataframe-cluster"
 
     @property
     def max_undelivered(self) -> int:
@@ -57,14 +59,17 @@ class Engine(StrEnum):
         scheduler = Role("scheduler", redelivery(("scheduler",), *common), broker(servers))
         if self is Engine.WORKERS:
             return Roles([], [Role("worker", redelivery(("worker",), *common), broker(servers)), scheduler])
-        checkpoint = f"pipeline.checkpoint={directory / 'checkpoint'}"
-        if self is Engine.SPARK:
-            command = redelivery(("pipeline", "stream"), checkpoint)
-            return Roles([], [Role("stream", command, broker(servers)), scheduler])
-        from examples.flights.cluster import cluster_roles, submitted_query  # noqa: PLC0415 - without Spark nothing of it is needed
+        from examples.flights import cluster  # noqa: PLC0415 - without Spark nothing of it is needed
 
-        cluster = cluster_roles(directory)
-        return Roles(cluster, [submitted_query(directory, cluster[0], servers, [checkpoint]), scheduler])
+        checkpoint = directory / "checkpoint"
+        if self is Engine.SPARK:
+            command = redelivery(("pipeline", "stream"), f"pipeline.checkpoint={checkpoint}")
+            return Roles([], [Role("stream", command, broker(servers)), scheduler])
+        if self is Engine.DATAFRAME:
+            return Roles([], [cluster.dataframe_query(checkpoint, servers), scheduler])
+        nodes = cluster.cluster_roles(directory)
+        query = cluster.submitted_query if self is Engine.SPARK_CLUSTER else cluster.submitted_dataframe_query
+        return Roles(nodes, [query(directory, nodes[0], servers, checkpoint), scheduler])
 
     def verify(self) -> None:
         """Check that the engine can run here, before anything is started.

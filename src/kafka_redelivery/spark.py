@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -37,12 +37,14 @@ from pyspark.sql.types import DataType, StructType
 
 from kafka_redelivery.consumers.app import App
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.embedding import Definition
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.frames import Frames
-from kafka_redelivery.pipeline.handler.computed import Computing
-from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, refuse_version, with_jars
+from kafka_redelivery.pipeline.handler.computed import FILTERED, NO_ROW, Computing
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, refuse_connect, refuse_version, with_jars
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.pipeline.stream.queries import records
+from kafka_redelivery.pipeline.stream.row_codecs import RowCodecs
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts
 from kafka_redelivery.pipeline.stream.stream import run_stream
@@ -55,7 +57,8 @@ from kafka_redelivery.transport.protocols import Partition
 
 __all__ = ["DeltaTable", "KafkaTopic", "Query", "Redelivery", "session_settings"]
 
-_CONNECT: Final = "pyspark.sql.connect"
+
+_MISSING: Final = {"fail": NO_ROW, "discard": FILTERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,11 @@ class KafkaTopic:
     """Binary or text; ``None`` = the key of the source record."""
 
     value: Column | None = None
-    """Binary or text; ``None`` = all columns but ``_record`` and ``_failure`` as JSON."""
+    """Binary or text; ``None`` = all columns but ``_record`` and ``_failure``, in the format that ``outputs`` of the
+    configuration has for the topic: Avro, Protobuf or JSON Schema; otherwise as JSON."""
+
+    where: Column | None = None
+    """Which rows are sent; ``None`` = all. The record of another row is acknowledged without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class DeltaTable:
     through: str
     partition_by: tuple[str, ...] = ()
     trigger: timedelta = timedelta(minutes=1)
+    where: Column | None = None
 
 
 class Redelivery:
@@ -165,13 +173,20 @@ class Redelivery:
         return F.udf(call, f"struct<value: {kind}, failure: {FAILURE_TYPE}>")
 
     @staticmethod
-    def kafka(topic: str, *, key: Column | None = None, value: Column | None = None) -> KafkaTopic:
+    def kafka(
+        topic: str, *, key: Column | None = None, value: Column | None = None, where: Column | None = None
+    ) -> KafkaTopic:
         """Return a topic as the target of rows, see :class:`KafkaTopic`."""
-        return KafkaTopic(topic, key, value)
+        return KafkaTopic(topic, key, value, where)
 
     @staticmethod
     def delta(
-        path: str, *, through: str, partition_by: tuple[str, ...] = (), trigger: timedelta = timedelta(minutes=1)
+        path: str,
+        *,
+        through: str,
+        partition_by: tuple[str, ...] = (),
+        trigger: timedelta = timedelta(minutes=1),
+        where: Column | None = None,
     ) -> DeltaTable:
         """Return a Delta table as the target of rows, see :class:`DeltaTable`.
 
@@ -181,8 +196,9 @@ class Redelivery:
                 be away.
             partition_by: columns that divide the table.
             trigger: time from one append to the next.
+            where: which rows are appended; ``None`` = all. The record of another row is acknowledged without it.
         """
-        return DeltaTable(path, through, partition_by, trigger)
+        return DeltaTable(path, through, partition_by, trigger, where)
 
     def read(
         self,
@@ -194,7 +210,7 @@ class Redelivery:
     ) -> DataFrame:
         """Return records of the sources as a transformation gets them, in a batch: to try it, or for a backfill.
 
-        A value that is not JSON of the schema has null columns and a ``_failure``; a transformation never gets it, so
+        A record that cannot be decoded has null columns and a ``_failure``; a transformation never gets it, so
         leave such rows out first. SQL's ``reject`` and ``retry`` are defined in transformations alone. No offset is
         committed.
 
@@ -208,8 +224,9 @@ class Redelivery:
             ConfigurationError, PipelineRefusedError, TransportError: as in :meth:`start`.
         """
         refuse_session(spark)
-        settings = self.settings
-        found = _transformation(settings, lambda given: given, schema)
+        definition = self._app.definition()
+        settings = definition.settings
+        found = _transformation(definition, lambda given: given, schema)
         counts, offsets = partition_counts(settings), PartitionOffsets(settings.kafka)
         wanted = [Partition(each.topic, number) for each in settings.sources for number in range(counts[each.topic])]
         first, last = offsets.log_start_offsets(wanted), offsets.last_stable_offsets(wanted)
@@ -229,6 +246,7 @@ class Redelivery:
         *,
         to: KafkaTopic | DeltaTable | None = None,
         schema: str | StructType | None = None,
+        on_missing: Literal["fail", "discard"] = "fail",
         name: str | None = None,
         available_now: bool = False,
         until_settled: timedelta | None = None,
@@ -244,7 +262,10 @@ class Redelivery:
             transformation: may filter, join with tables and call any UDF. It is not to aggregate over records.
                 ``None`` = the handlers of the configuration are called, as by `redelivery pipeline stream`.
             to: where rows of records without a failure go; ``None`` = nowhere.
-            schema: the columns of values in JSON, such as ``"amount double, currency string"``.
+            schema: the columns of values that have fields, such as ``"amount double, currency string"``. Columns of
+                Avro and the like are those of their JSON: bytes are text in base64, times ISO 8601.
+            on_missing: what a record without a row means. ``fail``: it has failed as if a handler had raised ``NoRow``.
+                ``discard``: it is discarded, and counted as ``filtered``.
             name: the name of the query in Spark; ``None`` = that of the group.
             available_now: end when all records that exist at the start have been handled once.
             until_settled: with ``available_now``, go on until no record waits, at most for this time.
@@ -258,10 +279,12 @@ class Redelivery:
         definition = self._app.definition()
         settings, found = definition.settings, None
         if transformation is not None:
-            found = _transformation(settings, transformation, schema, to, name).checked(spark)
+            found = _transformation(definition, transformation, schema, to, name, on_missing).checked(spark)
             settings = found.settings_of_query()
-        elif (to, schema, name) != (None, None, None):
-            raise PipelineRefusedError("to, schema and name are for a transformation: pass one, or leave them out")
+        elif (to, schema, name, on_missing) != (None, None, None, "fail"):
+            raise PipelineRefusedError(
+                "to, schema, on_missing and name are for a transformation: pass one, or leave them out"
+            )
         query = Query(name or settings.group, Shutdown(settings.limits.shutdown_timeout))
 
         def run(shutdown: Shutdown) -> None:
@@ -366,15 +389,9 @@ def refuse_session(spark: object) -> None:
             is not supported.
     """
     refuse_version()
-    kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
-    if kind.startswith(_CONNECT):
-        raise PipelineRefusedError(
-            "this is a session of Spark Connect, whose client has no driver that could be a member of the consumer "
-            "group: run the query where the driver runs, with a classic session (SparkSession.builder.master(...)), or "
-            "submit it with spark-submit"
-        )
+    refuse_connect(spark)
     if not isinstance(spark, SparkSession):
-        raise PipelineRefusedError(f"spark is a {kind}: pass a SparkSession")
+        raise PipelineRefusedError(f"spark is a {type(spark).__qualname__}: pass a SparkSession")
     if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
         raise PipelineRefusedError(
             "spark.speculation is true: two tasks of one partition would fence each other; set it to false"
@@ -393,50 +410,69 @@ def check_formats(settings: Settings, schema: StructType | None) -> None:
             f"values are {' and '.join(sorted(formats))}: the sources of a query need one format"
         )
     (found,) = formats
-    if found == "json" and schema is None:
-        raise PipelineRefusedError('values are JSON: name their columns, such as schema="amount double, id string"')
-    if found != "json" and schema is not None:
+    fields = found in {"json", *WITH_SCHEMA}
+    if fields and schema is None:
+        raise PipelineRefusedError(
+            f'values are {found}: name the columns that you need, such as schema="amount double, id string"'
+        )
+    if not fields and schema is not None:
         fix = "set sources: value: {format: json}, or leave the schema out and parse the column value"
-        raise PipelineRefusedError(f"values are {found}, and schema= is for JSON: {fix}")
-    if found in WITH_SCHEMA:
-        fix = "set format: raw and decode the column value, such as with from_avro or from_protobuf"
-        raise PipelineRefusedError(f"values are {found}, which is not decoded here: {fix}")
+        raise PipelineRefusedError(f"values are {found}, and schema= is for values with fields: {fix}")
     if schema is not None and (wrong := [name for name in schema.names if name.startswith("_")]):
         raise PipelineRefusedError(f"schema has {wrong[0]}: names that begin with _ are for {RECORD} and the like")
 
 
+def check_output(settings: Settings, to: KafkaTopic | None) -> None:
+    """Refuse a topic whose records rows cannot become.
+
+    Raises:
+        PipelineRefusedError: its configured format has no place for what a row is.
+    """
+    section = next((each for each in settings.outputs if to is not None and each.topic == to.topic), None)
+    if section is None:
+        return
+    if section.value.schema_id == "header":
+        raise PipelineRefusedError(
+            f"outputs: {section.topic} has schemaId: header, and rows have no headers: remove it"
+        )
+    if section.key.format in WITH_SCHEMA and to is not None and to.key is not None:
+        fix = "leave key= out, and the output has the key of its record, or encode it yourself and remove the format"
+        raise PipelineRefusedError(f"outputs: {section.topic} has keys of format {section.key.format}: {fix}")
+
+
 def _transformation(
-    settings: Settings,
+    definition: Definition,
     function: Callable[[DataFrame], DataFrame],
     schema: str | StructType | None,
     to: KafkaTopic | DeltaTable | None = None,
     name: str | None = None,
+    on_missing: Literal["fail", "discard"] = "fail",
 ) -> Transformation:
-    columns = _columns(schema)
+    settings, columns = definition.settings, _columns(schema)
     check_formats(settings, columns)
-    topic, key, value, sink = _target(to)
+    target, sink = _target(to)
+    topic = None if target is None else target.topic
+    check_output(settings, target)
     return Transformation(
         settings=settings,
         function=function,
         schema=columns,
-        computing=Computing(topic),
-        key=key,
-        value=value,
+        computing=Computing(topic, _MISSING[on_missing]),
+        key=None if target is None else target.key,
+        value=None if target is None else target.value,
+        sent=None if target is None else target.where,
+        codecs=RowCodecs.of(settings, definition.base, None if sink is not None else topic),
         name=name or settings.group,
         sink=sink,
     )
 
 
-def _target(to: KafkaTopic | DeltaTable | None) -> tuple[str | None, Column | None, Column | None, SinkSection | None]:
-    """Return topic, key and value of outputs, and the section of a table."""
-    match to:
-        case None:
-            return None, None, None, None
-        case KafkaTopic(topic, key, value):
-            return topic, key, value, None
-        case DeltaTable(path, through, partition_by, trigger):
-            sink = SinkSection(topic=through, path=path, partition_by=partition_by, trigger=trigger)
-            return through, None, None, sink
+def _target(to: KafkaTopic | DeltaTable | None) -> tuple[KafkaTopic | None, SinkSection | None]:
+    """Return the topic that rows are sent to, and the section of a table."""
+    if not isinstance(to, DeltaTable):
+        return to, None
+    sink = SinkSection(topic=to.through, path=to.path, partition_by=to.partition_by, trigger=to.trigger)
+    return KafkaTopic(to.through, where=to.where), sink
 
 
 def _columns(schema: str | StructType | None) -> StructType | None:

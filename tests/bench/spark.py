@@ -16,15 +16,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.pipeline.spark.session import spark_session
 from kafka_redelivery.pipeline.stream.stream import run_stream
-from tests.bench.bed import Bed
+from kafka_redelivery.spark import Redelivery
+from tests.bench.bed import Bed, Team
 from tests.bench.drained import numbers_in
 from tests.bench.options import Options
 from tests.bench.result import Baseline, Result
+from tests.bench.tally import NUMBER_DIGITS
 from tests.bench.usage import family_cpu_s
 
 _MICRO_BATCH = 100_000
@@ -32,7 +35,8 @@ _MICRO_BATCH = 100_000
 
 _LEAST_MICRO_BATCHES = 3
 _FAILING = (0.0, 0.1)
-_STEPS = ("VectorEmits", "Emits")
+_DATAFRAME = "DataFrame"
+_STEPS = {"VectorEmits": "vectorised", "Emits": "one by one", _DATAFRAME: "DataFrame"}
 _SETTINGS = {"spark.master": "local[2]", "spark.log.level": "ERROR", "spark.driver.memory": "2g"}
 _END_S = 30.0
 
@@ -49,7 +53,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         side = _Side(bed, options, n, source, session, progress)
         bed.report_progress("both, to warm up")
         side.bare({})
-        side.ours(_STEPS[0], 0.0)
+        side.ours(next(iter(_STEPS)), 0.0)
         for handler in _STEPS:
             for failing in _FAILING:
                 yield _result(side, handler, failing)
@@ -75,7 +79,7 @@ def _result(side: "_Side", handler: str, failing: float) -> Result:
         mode="transacted",
         params={
             "n": side.n,
-            "handler": "vectorised" if handler.startswith("Vector") else "one by one",
+            "handler": _STEPS[handler],
             "fail_ratio": failing,
             **side.options.params("value_bytes", "keys", "partitions", "repeat"),
         },
@@ -180,23 +184,35 @@ class _Side:
     def ours(self, handler: str, failing: float) -> tuple[_Steady, int, int]:
         """Run our query; return its figures and the numbers of lost and doubled records."""
         output = self.bed.topic("output", self.options.partitions)
-        vectorized = handler.startswith("Vector")
+        vectorized = handler != "Emits"
         team_options = self.options.with_changes(slots=1)
         with self.bed.team(
             self.source,
-            f"spark_handlers:{handler}",
+            f"spark_handlers:{next(iter(_STEPS)) if handler == _DATAFRAME else handler}",
             team_options,
             handler_section={"vectorized": vectorized, "deadline": "60s"},
             pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": self.max_micro_batch},
             policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 3_600_000}},
         ) as team:
             Path(team.folder, "parameters").write_text(f"{output} {failing}")
-            run_stream(team.settings, team.folder, available_now=True, session=self.session)
+            if handler == _DATAFRAME:
+                self._transform(team, output, failing)
+            else:
+                run_stream(team.settings, team.folder, available_now=True, session=self.session)
             steady = self._steady()
             retried = team.settings.naming().tier_topic(3_600_000)
             written, waiting = numbers_in(self.bed, output, self.n), numbers_in(self.bed, retried, self.n)
         doubled = written.doubled + waiting.doubled
         return steady, max(0, written.lost + waiting.lost - self.n), doubled
+
+    def _transform(self, team: Team, output: str, failing: float) -> None:
+        """Run a transformation whose check is an expression of Spark: a tenth of the records fails, or none."""
+        r = Redelivery.load(team.file)
+        chosen = F.substring("value", NUMBER_DIGITS, 1) == F.lit(b"0")
+        failed = F.when(chosen if failing else F.lit(False), r.retry("chosen to fail"))  # noqa: FBT003 - a value
+        to = r.kafka(output, value=F.col("value"))
+        query = r.start(self.session, lambda given: given.withColumn("_failure", failed), to=to, available_now=True)
+        query.awaitTermination()
 
     def _steady(self) -> _Steady:
         end_s = time.monotonic() + _END_S

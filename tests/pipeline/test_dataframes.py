@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from examples.dataframe import orders as orders_example
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.pipeline.stream.transformation import calls_functions, keeps_rows, refuse_several_records
 from kafka_redelivery.spark import Redelivery
 from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.scenarios.cluster import Sent
@@ -114,6 +115,16 @@ def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
     assert counts == {b"1": 4, b"3": 8, b"0": 1}
 
 
+def test_records_may_be_filtered_away(group: Group, spark: SparkSession) -> None:
+    """With ``on_missing="discard"``. A row that is not sent acknowledges its record."""
+    r = prepare(group)
+    group.cluster.produce(group.source, orders(range(20)))
+    to = r.kafka(group.output, where=F.col("amount") < 0)
+    settled(r, spark, group, transformation=lambda given: given.where("n < 10"), to=to, on_missing="discard")
+    assert [json.loads(record.value or b"")["n"] for record in group.cluster.read(group.output)] == [1]
+    assert not group.dead()
+
+
 def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
     """The function of the example. Rows keep their types, and a second run appends nothing twice."""
     r = prepare(group)
@@ -149,3 +160,43 @@ def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> 
         r.start(spark, lambda given: given.groupBy("currency").count(), schema=SCHEMA)
     with pytest.raises(PipelineRefusedError, match=r"_failure is of type string: make it of reject"):
         r.start(spark, lambda given: given.withColumn("_failure", F.lit("bad")), schema=SCHEMA)
+
+
+def test_a_result_with_one_row_for_each_record_is_recognised(spark: SparkSession) -> None:
+    """It is read once, and not shuffled. Functions of users could raise for what cannot be decoded."""
+    given = spark.createDataFrame([], "_record struct<id: string>, n int").select("*")
+    columns = given.withColumn("m", F.col("n") / 2).select("_record", F.coalesce("m", "n").alias("k")).alias("a")
+    assert keeps_rows(given, given)
+    assert keeps_rows(given, columns)
+    assert not calls_functions(given, columns)
+    for raising in (F.udf(lambda n: n)("n"), F.assert_true(F.col("n") > 0)):
+        assert keeps_rows(given, given.withColumn("m", raising))
+        assert calls_functions(given, given.withColumn("m", raising))
+    table = given.select("n")
+    for other in (given.where("n > 0"), given.join(table, "n", "left"), given.union(given), given.limit(1)):
+        assert not keeps_rows(given, other)
+    assert not keeps_rows(given, given.select("*", F.explode(F.array("n"))))
+
+
+def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None:
+    """What joined tables are made of is not looked at, and rows of one record may be grouped."""
+    given = spark.createDataFrame([], "_record struct<id: string>, n int")
+    table = spark.createDataFrame([(1, 2)], "n int, more int").groupBy("n").agg(F.max("more")).limit(5)
+    within, over = Window.partitionBy("_record"), Window.partitionBy("n")
+    for good in (
+        given.join(table, "n", "left"),
+        given.groupBy("_record").agg(F.sum("n")),
+        given.dropDuplicates(),
+        given.withColumn("m", F.count("n").over(within)),
+        given.unionByName(given.where("n > 1")),
+    ):
+        refuse_several_records(given, good)
+    for name, bad in (
+        ("Aggregate", given.groupBy("n").agg(F.first("_record").alias("_record"))),
+        ("Deduplicate", given.dropDuplicates(["n"])),
+        ("Window", given.withColumn("m", F.count("n").over(over)).join(table, "n")),
+        ("GlobalLimit", given.limit(3)),
+        ("Except All", given.exceptAll(given.where("n = 1"))),
+    ):
+        with pytest.raises(PipelineRefusedError, match=f"the result of {name} depends on other records"):
+            refuse_several_records(given, bad)

@@ -31,7 +31,7 @@ def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
         below = psutil.Process(pid).children(recursive=True)
         assert any("java" in process.name() for process in below)
         demo.kill("stream")
-        until(lambda: not any(map(_runs, below)), "nothing of it is left")
+        until(lambda: not any(map(runs, below)), "nothing of it is left")
 
         assert demo.end() == 0, demo.stderr
         found = demo.document()
@@ -60,10 +60,10 @@ def test_processes_of_a_cluster_are_killed(tmp_path: Path, days: int) -> None:
             assert demo.process.poll() is None, demo.stderr
 
         reaches("seat_miles", 100 * days)  # of about 800 a day, while flights have their first delivery
-        executor = _executor(demo)
+        executor = executor_of(demo)
         assert executor is not None
         executor.kill()
-        until(lambda: _executor(demo) not in {None, executor}, "the worker starts another executor")
+        until(lambda: executor_of(demo) not in {None, executor}, "the worker starts another executor")
 
         for role, topic in (("stream", "seat-miles.retry.2s"), ("driver", "seat-miles.retry.4s")):
             reaches(topic, 30 * days)
@@ -73,7 +73,7 @@ def test_processes_of_a_cluster_are_killed(tmp_path: Path, days: int) -> None:
             below = driver.children(recursive=True)
             assert [process.pid for process in below if "python" in process.name()] == [demo.pid("driver")]
             demo.kill(role)
-            until(lambda: not any(map(_runs, [driver, *below])), "nothing of the driver is left")  # noqa: B023 - it is called here
+            until(lambda: not any(map(runs, [driver, *below])), "nothing of the driver is left")  # noqa: B023 - it is called here
             until(lambda: demo.pid("driver"), "its successor runs", within_s=_LONG_S)
 
         assert demo.process.wait(_LONG_S * 3 + 5 * days) == 0, demo.stderr
@@ -84,7 +84,7 @@ def test_processes_of_a_cluster_are_killed(tmp_path: Path, days: int) -> None:
         assert found["lateness_ms"]["early"] == 0
 
 
-def _executor(demo: DemoRun) -> psutil.Process | None:
+def executor_of(demo: DemoRun) -> psutil.Process | None:
     """Return the executor of the first worker of the cluster; ``None`` if it has none now."""
     pid = demo.pid("spark-worker-1")
     assert pid is not None
@@ -96,7 +96,8 @@ def _executor(demo: DemoRun) -> psutil.Process | None:
     return None
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

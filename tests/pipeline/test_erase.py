@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,9 @@ from pyspark.sql import functions as F
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.where.where import Where
+from kafka_redelivery.pipeline.archive import delta_table
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
+from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.archive.delta_table import Predicate, erase, optimize
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import read_table
@@ -153,3 +156,30 @@ def _keys(path: Path) -> list[bytes]:
 
 def _rows(session: SparkSession, archive: Archive) -> list[Row]:
     return read_table(session, archive.output).orderBy("topic", "partition", "offset").collect()
+
+
+def test_rows_that_came_meanwhile_are_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive that runs beside it appends between the count and the erasure: what is removed is reported."""
+    session, path = archive_session(spark), str(tmp_path / "table")
+
+    def append(number: int) -> None:
+        letters = session.range(number).select(F.lit(b"k").alias("key"), F.lit("orders").alias("origin"))
+        lacking = {
+            each.name: F.lit(None).cast(each.dataType) for each in ARCHIVE_SCHEMA if each.name not in {"key", "origin"}
+        }
+        rows = letters.withColumns(lacking | {"day": F.to_date(F.lit("2026-01-01"))})
+        rows.write.format("delta").mode("append").partitionBy("day").save(path)
+
+    append(3)
+    real = delta_table._erase
+
+    def beside(*arguments: Any) -> Any:  # noqa: ANN401 - as the original
+        append(4)
+        return real(*arguments)
+
+    monkeypatch.setattr(delta_table, "_erase", beside)
+    erased = erase(session, path, Predicate("k", None, None))
+    assert (erased.rows, erased.origins) == (7, {"orders": 7})
+    assert read_table(session, path).count() == 0

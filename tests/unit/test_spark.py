@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pyspark.sql.types import IntegerType, StructType
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
-from kafka_redelivery.spark import Query, Redelivery, check_formats, refuse_session
+from kafka_redelivery.spark import KafkaTopic, Query, Redelivery, check_formats, check_output, refuse_session
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
@@ -25,17 +26,38 @@ def test_a_session_of_spark_connect_is_refused() -> None:
     ("formats", "schema", "text"),
     [
         (["json", "raw"], "a", "json and raw: the sources of a query need one format"),
-        (["json"], None, "name their columns"),
-        (["raw"], "a", "schema= is for JSON"),
+        (["json"], None, "values are json: name the columns that you need"),
+        (["avro"], None, "values are avro: name the columns that you need"),
+        (["raw"], "a", "schema= is for values with fields"),
         (["json"], "_record", "names that begin with _"),
     ],
 )
 def test_values_without_columns_are_refused(formats: list[str], schema: str | None, text: str) -> None:
     """The message has the fix."""
-    sources = [{"topic": f"t{n}", "value": {"format": each}} for n, each in enumerate(formats)]
+    schemas = {"avro": {"schemas": {1: "a.avsc"}}}
+    sources = [{"topic": f"t{n}", "value": {"format": f} | schemas.get(f, {})} for n, f in enumerate(formats)]
     settings = Redelivery(group="g", kafka={"bootstrap.servers": "nowhere"}, sources=sources).settings
     with pytest.raises(PipelineRefusedError, match=text):
         check_formats(settings, None if schema is None else StructType().add(schema, IntegerType()))
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ({"value": {"format": "avro", "schema_id": "header"}}, "t has schemaId: header, and rows have no headers"),
+        ({"key": {"format": "avro"}}, "t has keys of format avro: leave key= out"),
+    ],
+)
+def test_an_output_that_a_row_cannot_become_is_refused(section: dict[str, dict[str, object]], text: str) -> None:
+    """The message has the fix."""
+    for side in section.values():
+        side |= {"schemas": {1: "a.avsc"}, "write_id": 1}
+    settings = Redelivery(
+        group="g", kafka={"bootstrap.servers": "nowhere"}, sources=["s"], outputs=[{"topic": "t", **section}]
+    ).settings
+    key: Any = "a column" if "key" in section else None  # a real one needs Spark
+    with pytest.raises(PipelineRefusedError, match=text):
+        check_output(settings, KafkaTopic("t", key=key))
 
 
 def _query(run: Callable[[Shutdown], None]) -> Query:

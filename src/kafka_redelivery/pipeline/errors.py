@@ -33,6 +33,21 @@ class StreamUnsettledError(PipelineError):
     exit_code = exit_codes.UNSETTLED
 
 
+class JavaEndedError(PipelineError):
+    """Spark's JVM has ended. A query goes on when it is started again."""
+
+    def __init__(self, code: int) -> None:
+        """Name the exit code of its process."""
+        how = "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
+        super().__init__(
+            f"Spark's JVM has ended ({how}): raise spark.driver.memory under pipeline.spark, or lower "
+            "pipeline.maxOffsetsPerTrigger, and start it again; nothing is lost"
+        )
+
+
+_OUT_OF_MEMORY: Final = 52
+"""Spark's exit code after an OutOfMemoryError (``SparkExitCode.OOM``)."""
+
 _PACKAGE: Final = "kafka_redelivery."
 _WITHOUT_CAUSE: Final = "An error occurred while calling"
 _TRACEBACK: Final = "Traceback (most recent call last):"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ ORIGIN: Final = ("topic", "partition", "offset")
 DONE, IN_HAND, IN_PLACE, UNREAD = "done", "in_hand", "in_place", "unread"
 """The status of a record with its reader."""
 
+_IN_UTC: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}  # PySpark 4.1: always UTC
+)
 _POLL_S: Final = 0.05
 _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 _RECORD: Final = (
@@ -38,6 +42,7 @@ _RECORD: Final = (
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999. A later header value is not a timestamp."""
 
+_DIGITS: Final = {"bigint": 19, "int": 9}
 _LONGEST: Final = 10_000_000
 """Offsets in a range of the journal. A write has far fewer; a longer range, which another program has written, is left
 out."""
@@ -186,7 +191,7 @@ class Frames:
 
     def local(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         """Return local rows. Created through Arrow they are part of the plan, so Spark can drop empty relations."""
-        arrow_schema = to_arrow_schema(cast("StructType", StructType.fromDDL(schema)), timezone="UTC")
+        arrow_schema = to_arrow_schema(cast("StructType", StructType.fromDDL(schema)), **_IN_UTC)
         columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in arrow_schema]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow_schema, strict=True)]
         table: Any = pa.Table.from_arrays(arrays, schema=arrow_schema)
@@ -220,9 +225,9 @@ class Frames:
         )
 
 
-def header(name: str) -> Column:
-    """Return the bytes of a header: the last one if there are several, null if there is none."""
-    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(-1))["value"]
+def header(name: str, at: int = -1) -> Column:
+    """Return the bytes of a header: of several the last one, or that ``at`` this place; null if there is none."""
+    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(at))["value"]
 
 
 def header_text(name: str) -> Column:
@@ -231,8 +236,9 @@ def header_text(name: str) -> Column:
 
 
 def header_number(name: str, kind: str = "bigint") -> Column:
-    """Return a header as a number, null if it is not a number."""
-    return header_text(name).try_cast(kind)
+    """Return a header as a number, null if it is not one of digits, or has more digits than Python's readers take."""
+    text = header_text(name)
+    return F.when(text.rlike(rf"\A[0-9]{{1,{_DIGITS[kind]}}}\z"), text.try_cast(kind))
 
 
 def header_time(name: str) -> Column:

@@ -40,6 +40,8 @@ _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
 
+_LOOK_S: Final = 3
+
 REFUSED_FOR_S = 1.0
 """How long a schema is not requested again that is missing or could not be requested.
 
@@ -257,6 +259,24 @@ class RegistrySchemas(Generic[S]):
             raise problem from error
         self._refused.pop(wanted, None)
         return found
+
+
+def why_away(config: Mapping[str, RegistryValue]) -> str | None:
+    """Ask a registry once, for at most :data:`_LOOK_S`; return why it does not answer, or ``None`` if it does.
+
+    Args:
+        config: as of :class:`RegistrySchemas`.
+
+    Raises:
+        SerdeSettingsError: as of :class:`RegistrySchemas`.
+    """
+    try:
+        RegistrySchemas({**config, "timeout": _LOOK_S, "max.retries": 0}, AVRO).by_id(1)
+    except SchemaSourceUnavailable as error:
+        return str(error)
+    except SerdeError:
+        return None  # it has answered
+    return None
 
 
 def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:

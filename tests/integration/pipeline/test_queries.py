@@ -1,5 +1,6 @@
 """How a run with a time limit ends: no micro-batch begins after it, and the running one has some time to end."""
 
+import json
 import threading
 from datetime import timedelta
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 
 from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamUnsettledError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
-from kafka_redelivery.pipeline.stream.queries import end_in_time
+from kafka_redelivery.pipeline.stream.queries import end_in_time, registries_away
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.pauses import PausedTopics
 from tests.scenarios.waiting import until
 from tests.unit.consumers.worker.test_pausing import Switch
@@ -75,6 +77,17 @@ def test_a_micro_batch_that_does_not_end_is_cancelled() -> None:
     with pytest.raises(StreamUnsettledError, match="a micro-batch was still running, and was cancelled"):
         end(query)
     assert (query.stopped, query.shutdown.cancelled) == (True, True)
+
+
+def test_a_registry_that_does_not_answer_is_named() -> None:
+    """With its address and error: more time would not help."""
+    query = Query().start()
+    until(query.running.is_set, "the micro-batch runs")
+    value = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+    document = {"group": "g", "kafka": {"bootstrap.servers": "nowhere"}, "sources": [{"topic": "t", "value": value}]}
+    spark: Any = query
+    with pytest.raises(StreamUnsettledError, match=r"cancelled: .*registry http://127\.0\.0\.1:1 .*[Cc]onnect"):
+        end_in_time(spark, query.shutdown, query.gate, (), lambda: registries_away(load_settings(json.dumps(document))))
 
 
 def test_a_micro_batch_that_waits_for_the_end_of_a_pause_does_not_begin() -> None:

@@ -173,13 +173,16 @@ class LostPosition(Stop):
         partition = Partition(error.topic, error.number)
         if error.end is None:
             return cls.deleted(partition, error.offset)
+        return cls.truncated(partition, error.offset, error.end)
+
+    @classmethod
+    def truncated(cls, partition: Partition, offset: int, end: int) -> Self:
+        """Return what a next offset means that is beyond the end of the log."""
         cause = (
-            f"its next offset {error.offset} was beyond the end of the log, which is {error.end} now; Kafka has lost "
+            f"its next offset {offset} was beyond the end of the log, which is {end} now; Kafka has lost "
             "records at the end of the log, or the topic was created again, which ends this halt within seconds"
         )
-        return cls._of(
-            partition, error.offset, HaltCause.TRUNCATED, cause, f"if it is still halted in a minute, {_RESET}"
-        )
+        return cls._of(partition, offset, HaltCause.TRUNCATED, cause, f"if it is still halted in a minute, {_RESET}")
 
     @classmethod
     def deleted(cls, partition: Partition, offset: int) -> Self:

@@ -18,6 +18,7 @@ from kafka_redelivery.topology.policy.decision import (
     Discard,
     Failure,
     FailureDetails,
+    FailureKind,
     Halt,
     Raised,
     Retry,
@@ -74,8 +75,8 @@ class FailureLog:
             key: the record's key.
             place: where the record waits, if not where it comes from.
         """
-        if not self._admit(type(decision), failure):
-            return
+        if failure.kind is FailureKind.FILTERED or not self._admit(type(decision), failure):
+            return  # what a user filters away is no fault
         about = [] if self._details.class_only else [_key(key)]
         trace_id = failure.span[3:35]
         if trace_id:

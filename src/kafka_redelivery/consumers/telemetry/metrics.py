@@ -39,7 +39,7 @@ from kafka_redelivery.topology import metric_catalogue as catalogue
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.metric_catalogue import Metric, MetricKind
-from kafka_redelivery.topology.policy.decision import AckType, Reason
+from kafka_redelivery.topology.policy.decision import NEVER_DEAD, AckType, Reason
 from kafka_redelivery.topology.redrive.actions import Outcome
 
 _MAX_ATTEMPT_LABEL = 10
@@ -47,6 +47,7 @@ _OUTCOMES = (
     *((outcome, ack) for outcome in ("acked", "recovered") for ack in (AckType.STANDARD, AckType.INDIVIDUAL)),
     ("retried", AckType.REDELIVERED),
     *((outcome, ack) for outcome in ("dead_lettered", "discarded") for ack in (AckType.POISON, AckType.EXPIRED)),
+    ("discarded", AckType.UNMATCHED),
 )
 _Labels = tuple[str, ...]
 
@@ -98,7 +99,7 @@ class Measurements(Collector):
         """
         reasons = {(topic, reason): 0 for topic in topics for reason in Reason}
         self._counts[catalogue.DISCARDED.name].update(reasons)
-        dead = {label: 0 for label in reasons if label[1] is not Reason.DUPLICATE}
+        dead = {label: 0 for label in reasons if label[1] not in NEVER_DEAD}
         self._counts[catalogue.DEAD_LETTERS.name].update(dead)
         self._counts[catalogue.REDRIVEN.name].update({(topic, each): 0 for topic in topics for each in Outcome})
         self._counts[catalogue.REDRIVEN_ARRIVED.name].update({(topic,): 0 for topic in topics})

@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.flow.session import DeliveredRecord
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.telemetry.observers import Committed, OutcomeLabel
 from kafka_redelivery.topology.policy.decision import (
+    NEVER_DEAD,
     Ack,
     AckType,
     DeadLetter,
@@ -354,7 +355,7 @@ class Tally:
             reason = decision.reason
             self._discarded[route.source, str(reason)] += 1
             interval = route.entry.dead_letter_strategy.report_interval(expired=reason is Reason.EXPIRED)
-            if interval > 0 and reason is not Reason.DUPLICATE:
+            if interval > 0 and reason not in NEVER_DEAD:
                 self.dropped[interval] += 1
         self._counts[OutcomeLabel(route.source, outcome, decision.ack_type)] += 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache, reduce
@@ -22,9 +22,11 @@ from kafka_redelivery.dead_letters.where.expression import Expression, Header, N
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive.dead_letters import UNKNOWN_ORIGIN
 from kafka_redelivery.pipeline.errors import PipelineError
-from kafka_redelivery.pipeline.frames import header
+from kafka_redelivery.pipeline.frames import header, header_number
+from kafka_redelivery.pipeline.spark.codecs import arrow_function
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.printable import LATEST_MS
+from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, EXPIRATION
 
 DEFAULT_LIMIT: Final = timedelta(minutes=10)
 """How long a condition may take for all rows."""
@@ -60,9 +62,8 @@ def condition(where: Where) -> Column:
         found = opened.sql(f"SELECT {sql} AS met FROM rows", params=list(parameters))  # noqa: S608 - compiled
         return found.to_arrow_table()["met"].combine_chunks()
 
-    made: Callable[..., Column] = F.arrow_udf(met, BooleanType())  # type: ignore[attr-defined]  # not in its stubs
     given = _columns(where)
-    return _skipping(where) & made(*(given[name] for name in names))
+    return _skipping(where) & arrow_function(met, BooleanType())(*(given[name] for name in names))
 
 
 @contextmanager
@@ -119,8 +120,8 @@ _MIRRORED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.G
 _FROM: Final = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE, Op.BETWEEN})
 _UP_TO: Final = frozenset({Op.EQ, Op.IN, Op.LT, Op.LE, Op.BETWEEN})
 _DAY: Final = timedelta(days=1)
-_SPAN_MS: Final = range(LATEST_MS - 2 * _DAY // timedelta(milliseconds=1))
-"""Times that have a day after them."""
+_SPAN_MS: Final = range(1, LATEST_MS - 2 * _DAY // timedelta(milliseconds=1))
+"""Times that have a day after them. Zero also stands for earlier ones."""
 
 
 def _skipping(where: Where) -> Column:
@@ -166,7 +167,7 @@ def _constant(node: Expression, now_ms: int) -> object:
     return None if found is None else found[0]
 
 
-def _at(ms: int) -> Column:
+def _at(ms: int | Column) -> Column:
     return F.timestamp_millis(F.lit(ms))
 
 
@@ -184,22 +185,31 @@ def _columns(where: Where) -> Mapping[str, Column]:
         "topic": F.col("topic"),
         "partition": F.col("partition"),
         "offset": F.col("offset"),
-        "died": F.col("dead_lettered_at"),
+        "died": _at(F.greatest(F.lit(0), F.least(F.unix_millis("dead_lettered_at"), F.lit(LATEST_MS)))),
         "group": _said("origin_group"),
         "origin": _said("origin_address"),
         "source_id": _said("origin_message_id"),
-        "attempts": F.col("delivery_count"),
+        # Read from the header: earlier versions have taken other numbers for it.
+        "attempts": header_number(DELIVERY_COUNT, "int"),
         "reason": _said("reason"),
         "exception": _said("exception"),
         "message": _said("message"),
         "place": _said("place"),
         "fingerprint": _said("fingerprint"),
-        "expires": F.col("expiration"),
+        "expires": _expires(),
         "key": _text(F.col("key")),
         "headers": F.create_map(*(each for name in named for each in (F.lit(name), _text(header(name))))),
         "value": _value(),
         "size": F.octet_length("value"),
     }
+
+
+def _expires() -> Column:
+    """Return when a letter expires, null if never. Of several headers the first that is a number counts."""
+    named = F.filter("headers", lambda each: each["key"] == EXPIRATION)
+    numbers = F.filter(named, lambda each: _text(each["value"]).rlike(r"\A[0-9]{1,19}\z"))
+    found = F.try_element_at(numbers, F.lit(1))["value"].cast("string").cast("decimal(19, 0)")
+    return F.when(found > 0, _at(F.least(found, F.lit(LATEST_MS)).cast("bigint")))
 
 
 def _text(data: Column) -> Column:

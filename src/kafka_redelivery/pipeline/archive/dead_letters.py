@@ -1,6 +1,6 @@
 """Converts dead letters to rows of the archive.
 
-Its columns are a public contract, which docs/spark.md explains. Python decodes keys and values and computes normal
+Its columns are a public contract, which docs/spark-jobs.md explains. Python decodes keys and values and computes normal
 messages and fingerprints; Spark's own functions do the rest.
 """
 
@@ -28,9 +28,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_redelivery.consumers.routes import codecs
-from kafka_redelivery.pipeline.frames import header_number, header_text, header_time
+from kafka_redelivery.pipeline.frames import header, header_number, header_text, header_time
 from kafka_redelivery.pipeline.lake.table import utc_day
+from kafka_redelivery.pipeline.spark.codecs import arrow_function, codecs_here
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.decoded_json import as_json
@@ -140,7 +140,7 @@ class SourceCodecs:
         }
         schemas = SchemaFiles.of(settings, base)
         for section in sections.values():
-            _codecs(section, str(base), schemas)
+            codecs_here(section, str(base), schemas)
         return cls(sections, str(base), schemas, settings.failure_details)
 
 
@@ -183,8 +183,8 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
             "cause.exception",
             "cause.message",
             _place(),
-            _header(KEY_HEADER),
-            _header(VALUE_HEADER),
+            header(KEY_HEADER, 1),
+            header(VALUE_HEADER, 1),
         ),
     )
     made: dict[str, Column] = {
@@ -219,11 +219,6 @@ def _place() -> Column:
     return F.when(frames.isNotNull(), F.coalesce(innermost, F.lit("")))
 
 
-def _header(name: str) -> Column:
-    """Return the value of a header, null if there is none."""
-    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(1))["value"]
-
-
 def _of_message_id(group: int) -> Column:
     return F.regexp_extract("origin_message_id", _MESSAGE_ID, group)
 
@@ -240,8 +235,7 @@ def _decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
         fields = zip(*rows, strict=True) if rows else [()] * len(_FIELDS)
         return pa.StructArray.from_arrays([pa.array(field, pa.string()) for field in fields], list(_FIELDS))
 
-    made: Callable[..., Column] = F.arrow_udf(decode, _DECODED)  # type: ignore[attr-defined]  # not in its stubs
-    return made
+    return arrow_function(decode, _DECODED)
 
 
 def _row(
@@ -261,19 +255,13 @@ def _row(
     if section is None:
         return None, None, None, normal, digest
     errors: list[str] = []
-    key_codec, value_codec = _codecs(section, source_codecs.base, source_codecs.schemas)
+    key_codec, value_codec = codecs_here(section, source_codecs.base, source_codecs.schemas)
     sides = zip((key_codec, value_codec), (key, value), headers, ("key", "value"), strict=True)
     key_json, value_json = (_text(*side, errors, source_codecs.details) for side in sides)
     return key_json, value_json, "; ".join(errors) or None, normal, digest
 
 
 _kind_of = lru_cache(maxsize=4096)(kind_of)
-
-
-@lru_cache
-def _codecs(section: str, base: str, schemas: SchemaFiles) -> tuple[Codec, Codec]:
-    """Create the codecs once in each Python worker."""
-    return codecs(CodecSection.model_validate_json(section), schemas.folder(Path(base)))
 
 
 def _text(

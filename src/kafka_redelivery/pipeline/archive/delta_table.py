@@ -8,6 +8,7 @@ version, nor those of earlier ones, nor what killed runs have left.
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -16,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import translate
 from typing import Final
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
@@ -175,18 +176,24 @@ def erase(spark: SparkSession, path: str, chosen: Predicate, *, dry_run: bool = 
     """
     frame = read_table(spark, path, schema=ARCHIVE_SCHEMA).select("*", F.col("_metadata.file_path").alias(_FILE))
     rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
+    files = LakeFiles(spark, path)
+    before = _version(spark, files)
     with nullcontext() if chosen.where is None else limited(spark, chosen.within):
         found = rows.collect()
     names = {row[_FILE] for row in found}
     if not dry_run:
-        _erase(spark, LakeFiles(spark, path), names, chosen)
+        found = _erase(spark, files, names, chosen, before) or found
     origins: Counter[str] = Counter()
     for row in found:
         origins[row["origin"]] += row["count"]
     return Erasure(origins.total(), len(names), dict(sorted(origins.items())))
 
 
-def _erase(spark: SparkSession, files: LakeFiles, names: Iterable[str], chosen: Predicate) -> None:
+def _erase(
+    spark: SparkSession, files: LakeFiles, names: Iterable[str], chosen: Predicate, before: int
+) -> list[Row] | None:
+    """Erase, and count what was erased, if another process has written to the table since the version ``before``."""
+    found = None
     listed = _listed({_day_of(name) for name in names})
     if listed:
         old = spark.read.format("delta").load(files.root).where(f"day IN ({listed})")
@@ -199,11 +206,26 @@ def _erase(spark: SparkSession, files: LakeFiles, names: Iterable[str], chosen: 
         rows = old.withColumns(lacking).where(~meant).select(*old.columns)
         rows = rows.hint("rebalance", *partition_columns(spark, files))
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({listed})")
-        writer.option("compression", "zstd").save(files.root)
+        token = secrets.token_hex(8)
+        writer.option("compression", "zstd").option("userMetadata", token).save(files.root)
+        ours = _version(spark, files, token)
+        if ours != before + 1:
+            replaced = spark.read.option("versionAsOf", ours - 1).format("delta").load(files.root).withColumns(lacking)
+            met = replaced.where(f"day IN ({listed})").where(chosen.column())
+            found = met.groupBy("origin", F.col("_metadata.file_path").alias(_FILE)).count().collect()
     # A table with deletion vectors still has rows that others have deleted.
     spark.sql(f"REORG TABLE {_name(files)} APPLY (PURGE)")
     with _setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
         spark.sql(f"VACUUM {_name(files)} RETAIN 0 HOURS")
+    return found
+
+
+def _version(spark: SparkSession, files: LakeFiles, token: str | None = None) -> int:
+    """Return the last version of the table, or the one that has been written with a token."""
+    history = spark.sql(f"DESCRIBE HISTORY {_name(files)}")
+    chosen = history if token is None else history.where(F.col("userMetadata") == token)
+    found: int = chosen.agg(F.max("version")).collect()[0][0]
+    return found
 
 
 def _origin_is(pattern: str) -> Column:

@@ -1,7 +1,7 @@
 """The outcomes of records that a DataFrame has computed. Spark brings them with the records, and no handler is called.
 
 Besides the columns of :data:`SCHEMA` a batch has the column ``outcomes``: for each record a list with one entry for
-each row that the DataFrame has for it. An entry is a failure, or key and value of an output.
+each row that the DataFrame has for it. An entry is a failure, or a success with an output or without one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ OUTCOMES: Final = "outcomes"
 _FAILURE: Final = pa.struct(
     [("kind", pa.string()), ("exception", pa.string()), ("message", pa.string()), ("after_ms", pa.int64())]
 )
-ENTRY: Final = pa.struct([("failure", _FAILURE), ("key", pa.binary()), ("value", pa.binary())])
-"""The type of an entry."""
+ENTRY: Final = pa.struct([("failure", _FAILURE), ("sent", pa.bool_()), ("key", pa.binary()), ("value", pa.binary())])
+"""The type of an entry; key and value are those of its output if it is sent."""
 
 KINDS: Final = frozenset({FailureKind.REJECTED, FailureKind.REDELIVER, FailureKind.RAISED, FailureKind.UNDECODABLE})
 """The kinds of failures that a DataFrame may have."""
 
 NO_ROW: Final = Failure(FailureKind.RAISED, "NoRow", "the DataFrame has no row for this record")
+FILTERED: Final = NO_ROW._replace(kind=FailureKind.FILTERED)
 
 
 class Computing(NamedTuple):
@@ -45,6 +46,9 @@ class Computing(NamedTuple):
 
     topic: str | None
     """The topic of the outputs; ``None`` = rows are not sent."""
+
+    missing: Failure = NO_ROW
+    """What a record without a row means."""
 
 
 _Entries: TypeAlias = tuple[np.ndarray, np.ndarray, pa.StructArray]
@@ -65,7 +69,7 @@ class ComputedOutcomes:
             computing: what is done with rows.
             routes: the route of each topic, and whether it is a ready topic.
         """
-        self._topic, self._routes = computing.topic, routes
+        self._topic, self._missing, self._routes = computing.topic, computing.missing, routes
         self._processor = Processor(
             Handler(_not_called, takes_context=False, asynchronous=False), {}, wall_clock_ms, None
         )
@@ -79,7 +83,7 @@ class ComputedOutcomes:
         route, redelivered = self._routes[rows.partition.topic]
         item = WorkItem(Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True), [])
         entries = _entries(rows)
-        failures = _failures(rows, entries)
+        failures = _failures(rows, entries, self._missing)
         if not need_no_preparation(rows, route, redelivered=redelivered):
             # It has expired, or had its last delivery, so that no handler would have got it: its rows do not count.
             for index, message in enumerate(rows):
@@ -102,7 +106,7 @@ class ComputedOutcomes:
         """Do nothing."""
 
 
-def _failures(rows: Rows, found: _Entries) -> dict[int, Failure]:
+def _failures(rows: Rows, found: _Entries, missing: Failure) -> dict[int, Failure]:
     """Return the first failure of each record that has one, by index."""
     batch = rows.batch
     unread = pc.index(pc.is_null(batch.column("timestamp")), True).as_py()
@@ -112,7 +116,7 @@ def _failures(rows: Rows, found: _Entries) -> dict[int, Failure]:
             "the column _record of a row must be the one that the transformation was given"
         )
     lengths, owners, entries = found
-    failures = dict.fromkeys(np.flatnonzero(lengths == 0).tolist(), NO_ROW)
+    failures = dict.fromkeys(np.flatnonzero(lengths == 0).tolist(), missing)
     column = pc.struct_field(entries, "failure")
     failing = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
     for index, each in zip(owners[failing].tolist(), column.take(pa.array(failing)).to_pylist(), strict=True):
@@ -128,8 +132,11 @@ def _failures(rows: Rows, found: _Entries) -> dict[int, Failure]:
 def _outputs(found: _Entries, failures: Mapping[int, Failure]) -> pa.RecordBatch:
     """Return the outputs of the records that have not failed."""
     _, owners, entries = found
+    sent = pc.struct_field(entries, "sent").fill_null(fill_value=False).to_numpy(zero_copy_only=False)
     if failures:
-        kept = np.flatnonzero(~np.isin(owners, list(failures)))
+        sent = sent & ~np.isin(owners, list(failures))
+    if not sent.all():
+        kept = np.flatnonzero(sent)
         owners, entries = owners[kept], entries.take(pa.array(kept))
     columns = [pa.array(owners, pa.int32()), *(pc.struct_field(entries, name) for name in ("key", "value"))]
     columns.append(pa.nulls(len(owners), HEADERS))

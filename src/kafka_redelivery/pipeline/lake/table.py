@@ -36,7 +36,7 @@ def check_delta(spark: SparkSession, path: str) -> None:
     if DELTA.main_class not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise PipelineRefusedError(
             f"{path} is to be a Delta table, and this Spark session has no Delta Lake: start it with Delta's jars and "
-            "settings (docs/spark.md)"
+            "settings (docs/spark-jobs.md)"
         )
 
 

@@ -5,6 +5,7 @@ Each minor version of PySpark has its own lock files, since the jars call Spark'
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ VERSIONS: Final = ("4.2",)
 
 _HERE: Final = Path(__file__).parent
 _SETTINGS: Final = ("spark.jars", "spark.jars.packages")
+_CONNECT: Final = "pyspark.sql.connect"
+_REMOTE: Final = "SPARK_REMOTE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,28 @@ def refuse_version(version: str | None = None) -> str:
     found = ".".join(version.split(".")[:2])
     if found not in VERSIONS:
         raise PipelineRefusedError(
-            f"PySpark {version} is installed, and {', '.join(VERSIONS)} is supported: install kafka-redelivery with "
-            "its extra 'spark'"
+            f"PySpark {version} is installed, and {' and '.join(VERSIONS)} is supported: install kafka-redelivery "
+            "with its extra 'spark'"
         )
     return found
+
+
+def refuse_connect(session: object = None) -> None:
+    """Refuse Spark Connect: a session of it, or if none is given, an environment in which sessions are of it.
+
+    Raises:
+        PipelineRefusedError: it is; names the version.
+    """
+    import pyspark  # noqa: PLC0415 - an optional dependency
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - an optional dependency
+
+    given = session is not None and type(session).__module__.startswith(_CONNECT)
+    if given or (session is None and (is_remote() or _REMOTE in os.environ)):
+        raise PipelineRefusedError(
+            f"this is Spark Connect (PySpark {pyspark.__version__}), whose client has no driver that could "
+            "be a member of the consumer group: run the query or job where the driver runs, with a classic session "
+            "(SparkSession.builder.master(...), without SPARK_REMOTE), or submit it with spark-submit"
+        )
 
 
 def with_jars(settings: Mapping[str, str], wanted: Iterable[JarSet]) -> dict[str, str]:

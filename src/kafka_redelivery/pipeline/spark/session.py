@@ -14,12 +14,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, refuse_version, with_jars
+from kafka_redelivery.pipeline.errors import JavaEndedError, PipelineRefusedError
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, refuse_connect, refuse_version, with_jars
 from kafka_redelivery.transport.broker.java import candidates
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _NEEDED: Final = "jdk.incubator.vector"
 broker, leave it out."""
 
 _TIMEOUT_S: Final = 30
+_END_S: Final = 10.0
+"""The longest time between a broken connection to the JVM and the end of its process."""
 
 _DEFAULTS: Final = {
     # Epoch ms and days mean the same on every machine.
@@ -75,13 +77,14 @@ def spark_session(
         TransportError: a jar cannot be downloaded or fails its check.
     """
     try:
+        refuse_version()
+        refuse_connect()
         from pyspark import SparkContext  # noqa: PLC0415 - an optional dependency
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise PipelineRefusedError(
             f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
         ) from error
-    refuse_version()
     # py4j logs every call between Python and the JVM.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
@@ -106,9 +109,41 @@ def spark_session(
     if own_java:
         _ignore_sigterm(session)
     try:
-        yield session
+        with noticing_end_of_java(session):
+            yield session
     finally:
-        session.stop()
+        if end_of_java(session) is None:
+            session.stop()
+
+
+@contextmanager
+def noticing_end_of_java(session: SparkSession) -> Iterator[SparkSession]:
+    """Replace an error of the block by :class:`JavaEndedError`, if Spark's JVM has ended.
+
+    Of a JVM that ``spark-submit`` has started nothing is known here: this process ends with it.
+    """
+    try:
+        yield session
+    except Exception as error:
+        code = end_of_java(session)
+        if code is None:
+            raise
+        raise JavaEndedError(code) from error
+
+
+def end_of_java(session: SparkSession) -> int | None:
+    """Return the exit code of the JVM that this process has started; ``None`` = it runs, or this has started none."""
+    process = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public knows it
+    if process is None:
+        return None
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - as in _ignore_sigterm
+    try:
+        jvm.System.currentTimeMillis()
+    except Exception:  # noqa: BLE001 - py4j raises errors of sockets, and its own
+        with suppress(subprocess.TimeoutExpired):
+            code: int = process.wait(_END_S)
+            return code
+    return None
 
 
 def submitted_settings() -> dict[str, str]:

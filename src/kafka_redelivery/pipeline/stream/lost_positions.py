@@ -1,4 +1,4 @@
-"""Partitions that a query leaves out because the offset they have to be read from was deleted, or has expired."""
+"""Partitions that a query leaves out: the offset they have to be read from was deleted, expired, or does not exist."""
 
 from __future__ import annotations
 
@@ -58,16 +58,19 @@ class LostPositions:
             TransportError: Kafka does not answer.
         """
         first = self._offsets.log_start_offsets([*starts, *expired])
-        ends = self._offsets.high_watermarks(expired)
+        ends = self._offsets.high_watermarks([*starts, *expired])
         deleted = {each for each, at in starts.items() if at < first[each]}
-        for partition in self._stops.lost - deleted - set(expired):
+        truncated = {each for each, at in starts.items() if at > ends[each]}
+        for partition in self._stops.lost - deleted - truncated - set(expired):
             self._stops.drop(partition)
         for each in expired:
             self._stops.lose(LostPosition.expired(each, ends[each] - first[each], "handled"))
         for each in deleted:
             self._stops.lose(LostPosition.deleted(each, starts[each]))
+        for each in truncated:
+            self._stops.lose(LostPosition.truncated(each, starts[each], ends[each]))
         self._stops.report()
-        return {each: at for each, at in starts.items() if each not in deleted}
+        return {each: at for each, at in starts.items() if each not in deleted | truncated}
 
     def moved(self) -> bool:
         """Return whether a partition can go on, because its committed offset was moved. Asks after growing pauses."""

@@ -32,6 +32,7 @@ from kafka_redelivery.pipeline.stream.settling import WaitingRecords, settle, un
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.sink_table import SinkTable, TableQuery, cause_of, triggered
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics, save_positions, start_offsets
+from kafka_redelivery.serdes.registry import why_away
 from kafka_redelivery.topology.config.settings import PipelineSection, Settings
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.errors import TopologyError
@@ -319,7 +320,7 @@ class Queries:
                 late = end_s is not None and monotonic_s() >= end_s
                 away = self.gate.away if self.gate.waiting and (late or not waits) else []
                 if late or away:
-                    end_in_time(query, self.shutdown, self.gate, away)
+                    end_in_time(query, self.shutdown, self.gate, away, lambda: registries_away(self.settings))
                     return False
                 held = held or (restarts and self.lost.moved())
                 if held and self.shutdown.hold():
@@ -332,10 +333,28 @@ class Queries:
                 self.monitor.progressed(query)
 
 
-def end_in_time(query: StreamingQuery, shutdown: Shutdown, gate: PauseGate, away: Sequence[str] = ()) -> None:
+def registries_away(settings: Settings) -> list[str]:
+    """Return why schema registries of the configuration do not answer."""
+    sides = [side for each in (*settings.sources, *settings.outputs) for side in (each.key, each.value)]
+    registries = {repr(sorted(side.registry.items())): side.registry for side in sides if side.registry}
+    return [found for each in registries.values() if (found := why_away(each))]
+
+
+def end_in_time(
+    query: StreamingQuery,
+    shutdown: Shutdown,
+    gate: PauseGate,
+    away: Sequence[str] = (),
+    registries: Callable[[], Sequence[str]] = list,
+) -> None:
     """Let no other micro-batch begin, and wait for the running one for as long as a shutdown may take.
 
-    ``away``: the dependencies that a micro-batch waits for.
+    Args:
+        query: the query.
+        shutdown: lets no other micro-batch begin.
+        gate: knows what is paused.
+        away: the dependencies that a micro-batch waits for.
+        registries: returns why schema registries do not answer.
 
     Raises:
         StreamUnsettledError: the query has not read everything.
@@ -352,6 +371,10 @@ def end_in_time(query: StreamingQuery, shutdown: Shutdown, gate: PauseGate, away
         )
     if paused:
         cause = f"a pause of {', '.join(paused)} (see `redelivery status`)"
+    elif not ended and (problems := registries()):
+        raise StreamUnsettledError(
+            f"not settled in time, and the micro-batch was cancelled: {'; '.join(problems)}; run again when it answers"
+        )
     else:
         cause = "records are not handled yet" if ended else "a micro-batch was still running, and was cancelled"
     raise StreamUnsettledError(f"not settled in time: {cause}; run again, or allow more time")

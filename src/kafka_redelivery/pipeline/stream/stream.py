@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ from kafka_redelivery.pipeline.handler.handling import Handling
 from kafka_redelivery.pipeline.spark.jars import DELTA
 from kafka_redelivery.pipeline.spark.kafka_options import java_text, kafka_options, refuse_delegation_tokens
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
-from kafka_redelivery.pipeline.spark.session import spark_session, submitted_settings
+from kafka_redelivery.pipeline.spark.session import noticing_end_of_java, spark_session, submitted_settings
 from kafka_redelivery.pipeline.stream.driver_scheduler import scheduler_in_driver
 from kafka_redelivery.pipeline.stream.lost_positions import LostPositions
 from kafka_redelivery.pipeline.stream.membership import NAME, membership, refuse_members
@@ -121,7 +121,7 @@ def run_stream(
             **AUTO_COMPACTION,
             **configured,
         }
-        own = nullcontext(session) if session is not None else spark_session(settings.group, spark, jars)
+        own = spark_session(settings.group, spark, jars) if session is None else noticing_end_of_java(session)
         session = stack.enter_context(own)
         outages = _outages(config, pauses, monitor.health, session.sparkContext.defaultParallelism)
         monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop, outages)

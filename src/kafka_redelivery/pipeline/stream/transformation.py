@@ -3,13 +3,16 @@
 A micro-batch becomes two branches: the records as they were read, and the rows of the transformation. Both are brought
 together by the place of the record, so a record without a row is noticed, whatever filter or join has removed it. A
 task gets whole partitions, in order, and writes them as those of a handler.
+
+A transformation that only computes columns has one row for each record, in their order. Then there is one branch, which
+brings the records along, and no shuffle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import NullType, StructType
@@ -17,6 +20,7 @@ from pyspark.sql.types import NullType, StructType
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.frames import header_number, header_text, header_time
 from kafka_redelivery.pipeline.handler.computed import OUTCOMES, Computing
+from kafka_redelivery.pipeline.stream.row_codecs import RowCodecs
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.config.settings import (
     HandlerDefaults,
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 RECORD, FAILURE = "_record", "_failure"
 
 FAILURE_TYPE: Final = "struct<kind:string,exception:string,message:string,after_ms:bigint>"
+_ENCODED: Final = "_encoded"
 _PLACE: Final = ("topic", "partition", "offset")
 _BROUGHT: Final = ("key", "value", "headers", "timestamp")
 _READ: Final = (
@@ -43,11 +48,13 @@ _READ: Final = (
 """What a micro-batch has; ``timestamp`` is in epoch ms."""
 
 _CORRUPT: Final = "_corrupt"
+"""Why a record cannot be decoded; null = it can be. In JSON, for Spark: what cannot be parsed."""
+
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 """The default has no microseconds."""
 
 
-def failure(kind: FailureKind, exception: str, message: Column, after_ms: int | None = None) -> Column:
+def failure(kind: FailureKind, exception: str | Column, message: Column, after_ms: int | None = None) -> Column:
     """Return a failure as the column ``_failure`` has it."""
     fields = (F.lit(str(kind)), F.lit(exception), message.cast("string"), F.lit(after_ms))
     return F.struct(*fields).cast(FAILURE_TYPE)
@@ -69,7 +76,12 @@ class Transformation:
     """The key of an output; ``None`` = that of the record."""
 
     value: Column | None
-    """The value of an output; ``None`` = all columns as JSON."""
+    """The value of an output; ``None`` = all columns, in the format of the output."""
+
+    sent: Column | None
+    """Which rows are sent; ``None`` = all."""
+
+    codecs: RowCodecs
 
     name: str
     """The name of the query in Spark."""
@@ -79,6 +91,12 @@ class Transformation:
 
     columns: StructType = field(default_factory=StructType)
     """The columns of its rows that are data, once it is :meth:`checked`."""
+
+    computes_columns: bool = False
+    """Whether it has only computed columns when it was :meth:`checked`."""
+
+    _sessions: set[str] = field(default_factory=set)
+    """The sessions that have the functions of SQL. Those of micro-batches are one session."""
 
     def checked(self, spark: SparkSession) -> Transformation:
         """Apply the function to no records; return it with the columns of its result.
@@ -90,9 +108,18 @@ class Transformation:
 
         # Micro-batches run in a clone of the session, too. It gets the functions of SQL, and the user's does not.
         clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - no other clones
-        result = self._result(self._given(self._decoded(clone.createDataFrame([], _READ))))
+        given = self._given(self._decoded(clone.createDataFrame([], _READ)))
+        result = self._result(given)
+        refuse_several_records(given, result)
         self._outcomes(result)
-        return replace(self, columns=result.drop(RECORD, FAILURE).schema)
+        alone = keeps_rows(given, result) and (self._all_decodable or not calls_functions(given, result))
+        return replace(self, columns=result.drop(RECORD, FAILURE).schema, computes_columns=alone)
+
+    @property
+    def _all_decodable(self) -> bool:
+        """Whether the function may get each record, since no format can be violated."""
+        sides = (side for each in self.settings.sources for side in (each.key, each.value))
+        return all(side.format == "raw" for side in sides)
 
     def table_rows(self, records: DataFrame) -> DataFrame:
         """Convert records of the topic of :attr:`sink` to the rows that were sent to it."""
@@ -118,17 +145,20 @@ class Transformation:
     def batch(self, frame: DataFrame) -> DataFrame:
         """Return records as the function gets them, with ``_failure`` for those that cannot be decoded."""
         decoded = self._decoded(frame)
-        failed = F.when(F.col(_CORRUPT), _undecodable()).alias(FAILURE)
-        return self._given(decoded, failed)
+        return self._given(decoded, _undecodable().alias(FAILURE))
 
     def outcomes(self, frame: DataFrame, tasks: int) -> DataFrame:
         """Return the records of a micro-batch with their outcomes, for so many tasks."""
         decoded = self._decoded(frame)
-        entry = _entry(_undecodable(), F.lit(None), F.lit(None))
-        read = decoded.select(
-            *_PLACE, F.struct(*_BROUGHT).alias("record"), F.when(F.col(_CORRUPT), entry).alias("entry")
-        )
-        found = self._outcomes(self._result(self._given(decoded.where(~F.col(_CORRUPT)))))
+        if self.computes_columns:
+            given = self._given(decoded, bringing=True)
+            result = self._result(given)
+            if keeps_rows(given, result):
+                return self._outcomes(result, bringing=True).coalesce(tasks)
+        nothing = F.lit(None)
+        entry = F.when(F.col(_CORRUPT).isNotNull(), _entry(_undecodable(), F.lit(False), nothing, nothing))  # noqa: FBT003 - a value
+        read = decoded.select(*_PLACE, F.struct(*_BROUGHT).alias("record"), entry.alias("entry"))
+        found = self._outcomes(self._result(self._given(decoded.where(F.col(_CORRUPT).isNull()))))
         both = read.unionByName(found, allowMissingColumns=True).repartition(tasks, "topic", "partition")
         merged = both.groupBy(*_PLACE).agg(
             F.first("record", ignorenulls=True).alias("record"), F.collect_list("entry").alias(OUTCOMES)
@@ -136,17 +166,32 @@ class Transformation:
         return merged.sortWithinPartitions(*_PLACE).select("record.*", *_PLACE, OUTCOMES)
 
     def _decoded(self, frame: DataFrame) -> DataFrame:
-        """Add the decoded value as ``decoded``, and whether it cannot be decoded."""
+        """Add the decoded value as ``decoded``, and why it cannot be decoded."""
+        text = F.col("value").cast("string")
+        if self.codecs.decoding:
+            frame = frame.withColumn("read", self.codecs.decoded())
+            text, corrupt = F.col("read.json"), F.col("read.error")
+        else:
+            source = self.settings.sources[0]  # the formats of all are the same
+            given = [name for name in ("key", "value") if getattr(source, name).format != "raw"]
+            wrong = [F.when(~F.is_valid_utf8(name), f"the {name} is no UTF-8") for name in given]
+            corrupt = F.coalesce(*wrong, F.lit(None).cast("string"))
         if self.schema is None:
-            return frame.withColumn(_CORRUPT, F.lit(False))  # noqa: FBT003 - a value
+            return frame.withColumn(_CORRUPT, corrupt)
         wanted = StructType([*self.schema.fields]).add(_CORRUPT, "string")
         options = {**_JSON, "columnNameOfCorruptRecord": _CORRUPT}
-        decoded = frame.withColumn("decoded", F.from_json(F.col("value").cast("string"), wanted, options))
-        wrong = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull() | ~F.is_valid_utf8("value")
-        return decoded.withColumn(_CORRUPT, F.col("value").isNotNull() & wrong)
+        decoded = frame.withColumn("decoded", F.from_json(text, wanted, options))
+        unlike = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull()
+        corrupt = F.coalesce(
+            corrupt, F.when(F.col("value").isNotNull() & unlike, "the value is no JSON of this schema")
+        )
+        return decoded.withColumn(_CORRUPT, corrupt)
 
-    def _given(self, decoded: DataFrame, *more: Column) -> DataFrame:
-        """Return what the function gets: ``_record`` and the columns of the value, and ``more``."""
+    def _given(self, decoded: DataFrame, *more: Column, bringing: bool = False) -> DataFrame:
+        """Return what the function gets: ``_record`` and the columns of the value, and ``more``.
+
+        ``bringing``: the place also has the record as it was read, and why it cannot be decoded.
+        """
         redelivered = F.col("topic").isin(ready_topics(self.settings))
 
         def either(of_redelivery: Column, of_source: Column) -> Column:
@@ -160,7 +205,7 @@ class Transformation:
             either(header_time(TIMESTAMP), F.timestamp_millis("timestamp")).alias("timestamp"),
             "key",
             "headers",
-            F.struct(*_PLACE).alias("place"),
+            F.struct(*_PLACE, *((*_BROUGHT, _CORRUPT) if bringing else ())).alias("place"),
         ).alias(RECORD)
         if self.schema is not None:
             columns = (F.col("decoded").getField(name).alias(name) for name in self.schema.names)
@@ -176,7 +221,7 @@ class Transformation:
         """
         from pyspark.sql import DataFrame  # noqa: PLC0415 - only a type elsewhere
 
-        _define_functions(given.sparkSession)
+        self._define_functions(given.sparkSession)
         result = self.function(given)
         name = getattr(self.function, "__name__", "the function")
         if not isinstance(result, DataFrame):
@@ -194,38 +239,143 @@ class Transformation:
             )
         return result
 
-    def _outcomes(self, result: DataFrame) -> DataFrame:
-        """Return the place of the record of each row, and what the row means."""
+    def _define_functions(self, spark: SparkSession) -> None:
+        """Define ``reject(reason)`` and ``retry(reason)`` for SQL, once in each session."""
+        session = spark._jsparkSession.sessionUUID()  # noqa: SLF001 - nothing public tells sessions apart
+        if session in self._sessions:
+            return
+        for name, kind, exception in (
+            ("reject", FailureKind.REJECTED, "Reject"),
+            ("retry", FailureKind.REDELIVER, "Redeliver"),
+        ):
+            found = f"named_struct('kind', '{kind}', 'exception', '{exception}', 'message', reason, 'after_ms', null)"
+            returns = f"RETURNS {FAILURE_TYPE} RETURN cast({found} AS {FAILURE_TYPE})"
+            spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(reason STRING) {returns}")
+        self._sessions.add(session)
+
+    def _outcomes(self, result: DataFrame, *, bringing: bool = False) -> DataFrame:
+        """Return the place of the record of each row, and what the row means; see :meth:`_given` for ``bringing``."""
         failed = F.col(FAILURE).cast(FAILURE_TYPE) if FAILURE in result.columns else F.lit(None).cast(FAILURE_TYPE)
+        if bringing:
+            failed = F.coalesce(_undecodable(f"{RECORD}.place.{_CORRUPT}"), failed)
         key = F.col(f"{RECORD}.key") if self.key is None else self.key
         data = [each for each in result.columns if each not in {RECORD, FAILURE}]
-        value = F.to_json(F.struct(*data), _JSON) if self.value is None and data else self.value
-        if self.computing.topic is None or value is None:
-            key = value = F.lit(None)
+        sent = F.lit(self.computing.topic is not None and (self.value is not None or bool(data)))
+        if self.sent is not None:
+            sent &= F.coalesce(self.sent, F.lit(False))  # noqa: FBT003 - a value
+        value = F.lit(None) if self.value is None else self.value
+        if self.value is None and data:
+            value = F.to_json(F.struct(*data), _JSON)
+        if self.codecs.encoding is not None and self.value is None and data:
+            given = F.when(failed.isNull() & sent, F.struct(*data))
+            result = result.withColumn(_ENCODED, self.codecs.encoded(given))
+            value, raised = F.col(f"{_ENCODED}.data"), F.col(f"{_ENCODED}.exception")
+            unencoded = failure(FailureKind.RAISED, raised, F.col(f"{_ENCODED}.message"))
+            failed = F.coalesce(failed, F.when(raised.isNotNull(), unencoded))
+        entry = _entry(failed, sent, key, value)
+        if bringing:
+            brought = [F.col(f"{RECORD}.place.{name}").alias(name) for name in (*_BROUGHT, *_PLACE)]
+            return result.select(*brought, F.array(entry).alias(OUTCOMES))
         lost = F.raise_error(F.lit(f"{RECORD} of a row is null: a join must keep the rows of the records"))
         place = [F.coalesce(F.col(f"{RECORD}.place.{each}"), lost).alias(each) for each in _PLACE]
-        return result.select(*place, _entry(failed, key, value).alias("entry"))
+        return result.select(*place, entry.alias("entry"))
 
 
-def _define_functions(spark: SparkSession) -> None:
-    """Define ``reject(reason)`` and ``retry(reason)`` for SQL in a session."""
-    for name, kind, exception in (
-        ("reject", FailureKind.REJECTED, "Reject"),
-        ("retry", FailureKind.REDELIVER, "Redeliver"),
-    ):
-        found = f"named_struct('kind', '{kind}', 'exception', '{exception}', 'message', reason, 'after_ms', null)"
-        returns = f"RETURNS {FAILURE_TYPE} RETURN cast({found} AS {FAILURE_TYPE})"
-        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(reason STRING) {returns}")
+_OVER_ROWS: Final = {
+    "Aggregate": "groupingExpressions",
+    "Window": "partitionSpec",
+    "Deduplicate": "keys",
+    "FlatMapGroupsInPandas": "groupingAttributes",
+    "FlatMapGroupsInArrow": "groupingAttributes",
+}
+"""Operators of Spark's plans that make a row of several rows, and what says of which."""
+
+_OF_ALL_ROWS: Final = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample", "Except", "Intersect"}
 
 
-def _undecodable() -> Column:
-    return failure(FailureKind.UNDECODABLE, "DecodeError", F.lit("the value is no JSON of this schema"))
+def refuse_several_records(given: DataFrame, result: DataFrame) -> None:
+    """Refuse a result whose rows depend on several records.
+
+    There is no state between micro-batches, and which records are in one is left to chance. What joined tables are made
+    of is not looked at.
+
+    Raises:
+        PipelineRefusedError: an operator goes over rows of several records; names it.
+    """
+    leaves = {_text_of(each) for each in _below(_plan(given)) if each.children().isEmpty()}
+    for node in _below(_plan(result)):
+        name, over = str(node.nodeName()), None
+        if name in _OVER_ROWS:
+            over = RECORD not in _text_of(getattr(node, _OVER_ROWS[name])())
+        if (over or name.removesuffix("All").rstrip() in _OF_ALL_ROWS) and any(
+            _text_of(each) in leaves for each in _below(node)
+        ):
+            grouped = "" if over is None else f", or group by {RECORD}, too, if rows of one record are meant"
+            raise PipelineRefusedError(
+                f"the result of {name} depends on other records of the micro-batch, but each record has an outcome of "
+                "its own, and there is no state between micro-batches: do it in a query that reads the target"
+                f"{grouped}"
+            )
 
 
-def _entry(failed: Column, key: Column, value: Column) -> Column:
+def keeps_rows(given: DataFrame, result: DataFrame) -> bool:
+    """Whether a result only has computed columns: one row for each given one, in their order."""
+    return None not in _between(given, result)
+
+
+def calls_functions(given: DataFrame, result: DataFrame) -> bool:
+    """Whether the columns of such a result call functions of users, or raise errors on purpose.
+
+    Spark's other functions return null for null, so that no value that cannot be decoded fails the micro-batch.
+    """
+
+    def calls(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
+        name = str(expression.getClass().getSimpleName())
+        return name == "RaiseError" or "UDF" in name or any(map(calls, _items(expression.children())))
+
+    return any(calls(each) for node in _between(given, result) for each in _items(node.expressions()))
+
+
+def _between(given: DataFrame, result: DataFrame) -> Iterator[Any]:
+    """Yield the nodes that compute columns between two plans; last ``None``, if another one is between them."""
+    start, node = _plan(given), _plan(result)
+    while not node.equals(start):
+        if str(node.nodeName()) not in {"Project", "SubqueryAlias"}:
+            yield None
+            return
+        yield node
+        node = node.children().apply(0)
+
+
+def _plan(frame: DataFrame) -> Any:  # noqa: ANN401 - an object of Java
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - nothing public has it
+
+
+def _below(node: Any) -> Iterator[Any]:  # noqa: ANN401 - as before
+    """Yield a node of a plan and those below it."""
+    yield node
+    for each in _items(node.children()):
+        yield from _below(each)
+
+
+def _items(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 - as before
+    return (sequence.apply(number) for number in range(sequence.size()))
+
+
+def _text_of(of_java: Any) -> str:  # noqa: ANN401 - as before
+    return str(of_java.toString())
+
+
+def _undecodable(why: str = _CORRUPT) -> Column:
+    """Return the failure of a record that cannot be decoded, null of others; ``why``: the column that says it."""
+    return F.when(F.col(why).isNotNull(), failure(FailureKind.UNDECODABLE, "DecodeError", F.col(why)))
+
+
+def _entry(failed: Column, sent: Column, key: Column, value: Column) -> Column:
     """Return an entry of the column ``outcomes``."""
     return F.struct(
         failed.alias("failure"),
+        sent.alias("sent"),
         key.cast("binary").alias("key"),
         value.cast("binary").alias("value"),
     )

@@ -61,6 +61,9 @@ class FailureKind(StrEnum):
     OPERATOR = "operator"
     """An operator has taken the record out of a tier; see `redelivery waiting dead-letter`."""
 
+    FILTERED = "filtered"
+    """A transformation of DataFrames has left no row of the record, and such records are to be discarded."""
+
     UNAVAILABLE = "unavailable"
     """Something that the handler depends on is away. The record waits, uncounted; nothing is decided about it."""
 
@@ -126,6 +129,13 @@ class Reason(StrEnum):
 
     DUPLICATE = "duplicate"
     """Discarded because it has been dead-lettered before (``enableAudit``)."""
+
+    FILTERED = "filtered"
+    """Discarded because a transformation of DataFrames has left no row of it (``on_missing="discard"``)."""
+
+
+NEVER_DEAD: Final = frozenset({Reason.DUPLICATE, Reason.FILTERED})
+"""The reasons of which no dead letter has one."""
 
 
 class Raised(NamedTuple):
@@ -265,6 +275,7 @@ def decide(
     * A record whose worker closed or died is retried immediately, with the same limit.
     * A failure that no redelivery can fix is dead-lettered immediately.
     * The dead-letter strategy can turn a dead letter into a discard.
+    * A record that a transformation has filtered away is discarded.
     * A critical failure halts.
 
     Args:
@@ -297,6 +308,8 @@ def decide(
             | FailureKind.EXPIRED
         ):
             return _dead_letter(_NO_RETRY[failure.kind], failure, lineage, entry, now_ms)
+        case FailureKind.FILTERED:
+            return Discard(Reason.FILTERED, failure, AckType.UNMATCHED)
         case FailureKind.UNAVAILABLE:  # only for records of its key: it waits in place
             return Retry(failure.after_ms or 0, now_ms + (failure.after_ms or 0))
         case FailureKind.CRITICAL:

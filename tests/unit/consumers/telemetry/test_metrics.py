@@ -33,7 +33,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     report_halts,
 )
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, MetricKind
-from kafka_redelivery.topology.policy.decision import AckType, Reason
+from kafka_redelivery.topology.policy.decision import NEVER_DEAD, AckType, Reason
 from kafka_redelivery.transport.errors import WriterFencedError
 from tests.examples import share
 
@@ -298,7 +298,7 @@ class TestValues:
         for reason in Reason:
             assert values["redelivery_discarded_total", "orders", reason] == 0
             assert values.get(("redelivery_dead_letters_total", "orders", reason)) == (
-                None if reason is Reason.DUPLICATE else 0
+                None if reason in NEVER_DEAD else 0
             )
         for attempt in ("1", "2", "9", "10+"):
             assert values["redelivery_redeliveries_total", "orders", attempt] == 0

@@ -24,6 +24,9 @@ from tests.unit.consumers.records import NOW, Fetched
 from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
 from tests.unit.dead_letters.index.test_selecting import opened
 
+DAMAGED = (b"many", b" 3", b"3\n", b"-2", b"+2", b"2.0", b"1e1", b"", b"1234567890", b"9" * 19, b"\xd9\xa3", b"\xff")
+"""What other programs may write into headers of numbers."""
+
 
 def _letter(number: int) -> Fetched:
     text = TEXTS[number % len(TEXTS)]
@@ -32,8 +35,9 @@ def _letter(number: int) -> Fetched:
     headers: list[tuple[str, bytes | None]] = [
         *([("_AMQ_ORIG_ADDRESS", other.encode())] if number % 4 else []),
         ("_AMQ_ORIG_QUEUE", b"billing"),
-        ("JMSXDeliveryCount", b"%d" % number if number % 5 else b"many"),
+        ("JMSXDeliveryCount", b"%d" % number if number % 5 else DAMAGED[number // 5 % len(DAMAGED)]),
         *([("JMSExpiration", b"%d" % (NOW + number))] if number % 2 else []),
+        *([("JMSExpiration", DAMAGED[number // 3 % len(DAMAGED)])] if number % 3 == 0 else []),
         ("dlqDeliveryFailureCause", json.dumps(cause).encode()),
         ("h", None if number % 5 == 0 else text.encode()),
         ("n", b"\xff" if number % 7 == 0 else b"5"),

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.pipeline.handler.child import HandlerConfig
-from kafka_redelivery.pipeline.handler.computed import ENTRY, ComputedOutcomes, Computing
+from kafka_redelivery.pipeline.handler.computed import ENTRY, FILTERED, ComputedOutcomes, Computing
 from kafka_redelivery.pipeline.handler.items import Handled
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
@@ -18,7 +18,7 @@ from kafka_redelivery.transport.protocols import Partition
 
 COLUMNS = SCHEMA.append(pa.field("outcomes", pa.list_(ENTRY)))
 
-GOOD: dict[str, object] = {"value": b"good"}
+GOOD: dict[str, object] = {"sent": True, "value": b"good"}
 RETRY: dict[str, object] = {"failure": {"kind": "redeliver", "exception": "Redeliver", "message": "m", "after_ms": 7}}
 
 
@@ -35,7 +35,7 @@ def handled(*records: dict[str, Any], topic: str = "t", computing: Computing = C
     return one
 
 
-def sent(found: Handled) -> list[tuple[int, bytes]]:
+def sent(found: Handled) -> list[tuple[int, bytes | None]]:
     """The outputs, each with the index of its record."""
     (emitted,) = found.outcomes.emitted
     assert emitted.topic == "out"
@@ -45,7 +45,9 @@ def sent(found: Handled) -> list[tuple[int, bytes]]:
 def test_rows_are_outputs_failures_or_missing() -> None:
     """A record with two rows, of which one has failed, sends nothing."""
     no_row: dict[str, Any] = {"outcomes": []}
-    found = handled({"outcomes": [GOOD]}, {"outcomes": [GOOD, RETRY]}, no_row, {"outcomes": [GOOD, {"value": b"two"}]})
+    found = handled(
+        {"outcomes": [GOOD]}, {"outcomes": [GOOD, RETRY]}, no_row, {"outcomes": [GOOD, GOOD | {"value": b"two"}]}
+    )
 
     assert found.outcomes.number == 4
     assert dict(found.outcomes.failures) == {
@@ -53,6 +55,23 @@ def test_rows_are_outputs_failures_or_missing() -> None:
         2: Failure(FailureKind.RAISED, "NoRow", "the DataFrame has no row for this record"),
     }
     assert sent(found) == [(0, b"good"), (3, b"good"), (3, b"two")]
+
+
+def test_a_row_that_is_not_sent_is_a_success() -> None:
+    """One with a null value that is sent is a tombstone."""
+    kept: dict[str, object] = {"sent": False}
+    tombstone: dict[str, object] = {"sent": True}
+    found = handled({"outcomes": [kept]}, {"outcomes": [kept, GOOD]}, {"outcomes": [tombstone]})
+
+    assert not found.outcomes.failures
+    assert sent(found) == [(1, b"good"), (2, None)]
+
+
+def test_a_record_without_a_row_may_be_discarded() -> None:
+    """It is counted, and is no failure of the policy."""
+    no_row: dict[str, Any] = {"outcomes": []}
+    found = handled(no_row, {"outcomes": [GOOD]}, computing=Computing("out", FILTERED))
+    assert [(index, each.kind) for index, each in found.outcomes.failures] == [(0, FailureKind.FILTERED)]
 
 
 def test_rows_of_a_record_that_has_expired_do_not_count() -> None:

@@ -1,9 +1,18 @@
 """A session gets the jars it needs unless its settings name them."""
 
 import pytest
+from pyspark import __version__
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, VERSIONS, JarSet, refuse_version, with_jars
+from kafka_redelivery.pipeline.spark.jars import (
+    CONNECTOR,
+    DELTA,
+    VERSIONS,
+    JarSet,
+    refuse_connect,
+    refuse_version,
+    with_jars,
+)
 from kafka_redelivery.transport.broker.jars import locked_jars
 
 
@@ -15,12 +24,21 @@ def test_a_set_contains_its_main_jar(jars: JarSet, version: str) -> None:
     assert any(jar.name.startswith(jars.main_jar) for jar in locked_jars(lock_file))
 
 
-@pytest.mark.parametrize("version", ["3.5.9", "4.1.4", "5.0.0.dev1"])
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.5", "4.1.4", "5.0.0.dev1"])
 def test_other_versions_are_refused(version: str) -> None:
     """With the version and what to install, instead of an error of the JVM."""
     with pytest.raises(PipelineRefusedError, match=rf"PySpark {version} is installed, and 4\.2 is supported"):
         refuse_version(version)
     assert refuse_version("4.2.1") == "4.2"
+
+
+def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a session that is given, and where a command would get one. The message names version and kind."""
+    refuse_connect()
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(PipelineRefusedError, match=rf"Spark Connect \(PySpark {__version__}\).*without SPARK_REMOTE"):
+        refuse_connect()
+    refuse_connect(object())
 
 
 def test_named_jars_are_not_added() -> None:

@@ -277,6 +277,7 @@ class TestDeadLetters:
     def test_the_tables_of_this_file_name_every_kind(self) -> None:
         """A new kind of failure must be added to these tables."""
         others = {FailureKind.CLOSED, FailureKind.EXPIRED, FailureKind.CRITICAL, FailureKind.UNAVAILABLE}
+        others |= {FailureKind.FILTERED}
         assert {*RETRYABLE, *POISON, *others} == set(FailureKind)
 
     @pytest.mark.parametrize(("kind", "reason"), POISON.items())
@@ -361,6 +362,14 @@ def test_a_record_that_is_not_persistent_is_dropped_where_its_strategy_says_so(k
     assert isinstance(decide(Failure(kind), lossy, choosy, NOW), Discard)
     assert isinstance(decide(Failure(kind), SOURCE, choosy, NOW), DeadLetter)
     assert isinstance(decide(Failure(kind), lossy, entry(), NOW), DeadLetter)
+
+
+@given(ENTRIES, st.integers(0, 30))
+def test_a_record_that_was_filtered_away_is_discarded(policy: PolicyEntry, deliveries: int) -> None:
+    """Whatever the policy. In ActiveMQ's words: it does not match the selector."""
+    failure = Failure(FailureKind.FILTERED)
+    discarded = Discard(Reason.FILTERED, failure, AckType.UNMATCHED)
+    assert decide(failure, SOURCE.delivered(deliveries), policy, NOW) == discarded
 
 
 @given(ENTRIES, st.integers(0, 30))
