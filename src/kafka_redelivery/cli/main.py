@@ -63,6 +63,10 @@ _COMMANDS: Final = {
         "commands.importing:import_configuration",
         "Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out.",
     ),
+    "migrate": (
+        "commands.migrate:app",
+        "Report what a move from ActiveMQ or Artemis needs: delays, topics, rights, letters, steps.",
+    ),
     "import-letters": (
         "commands.import_letters:ImportLetters",
         "Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.",

@@ -89,7 +89,7 @@ def plan(
         raise typer.BadParameter("choose one of it and --json", param_hint="--format")
     settings = load(config, overrides, app=app)
     if offline:
-        sources = _offline_sources(settings, partitions or [], replicas, min_insync)
+        sources = offline_sources(settings, partitions or [], replicas, min_insync)
         planned = plan_topology(settings, sources, DEFAULT_WIDTH)
         faults = check_plan(planned)
         if as_json:
@@ -274,7 +274,7 @@ def acls(
         raise typer.BadParameter("add --dead-letters TOPIC", param_hint="--origin")
     else:
         settings = load(config, overrides, app=app)
-        kafka, users = settings.kafka, _users(settings, tuple(dict.fromkeys(role or AclRole)), principal)
+        kafka, users = settings.kafka, users_of(settings, tuple(dict.fromkeys(role or AclRole)), principal)
     match output:
         case AclFormat.KAFKA_ACLS:
             for line in kafka_commands(users, servers_of(kafka)):
@@ -306,15 +306,21 @@ def _user_name(principal: str) -> str:
     return name
 
 
-def _users(settings: Settings, roles: tuple[AclRole, ...], principal: str | None) -> list[AclUser]:
+def users_of(settings: Settings, roles: tuple[AclRole, ...], principal: str | None) -> list[AclUser]:
+    """Return a user for each role, or one for all of them."""
     if principal is None:
         return [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
     return [AclUser(USER + _user_name(principal), roles, rights(settings, roles))]
 
 
-def _offline_sources(
+def offline_sources(
     settings: Settings, given: list[str], replicas: int, min_insync: int | None
 ) -> dict[str, TopicFacts]:
+    """Return the sources as they are to be, from ``TOPIC=NUMBER`` for each.
+
+    Raises:
+        typer.BadParameter: one has no number, or a topic is no source.
+    """
     counts: dict[str, int] = {}
     for each in given:
         topic, _, number = each.partition("=")

@@ -89,6 +89,7 @@ _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
 _JMS = "jms."
 _NON_BLOCKING = "nonBlockingRedelivery"
+_SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*:(\d+|\$\{[^}]*\})")
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
 _BROKER = "it is a setting of the broker itself"
@@ -232,11 +233,18 @@ class _ActiveMqXml:
         if plugins:
             section["plugins"] = plugins
         note_start_errors(section, str(attributes.get("schedulerSupport", "false")), broker.line, self._imported)
+        self._connectors(broker)
         for container in broker.all("destinations"):
             for destination in container.children:
                 self._imported.add_destinations(
                     [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
                 )
+
+    def _connectors(self, broker: Element) -> None:
+        for connector in broker.walk():
+            found = _SPEAKS_STOMP.match(connector.attributes.get("uri", ""))
+            if found is not None and connector.name == "transportConnector":
+                self._imported.add_stomp(found[2], tls="ssl" in found[1])
 
     def _map(self, of: Element, name: str, plural: str, read: Callable[[Element], dict[str, Any]]) -> dict[str, Any]:
         """Return the default entry and the entries of a map; ``read`` returns one of them."""

@@ -142,6 +142,8 @@ _INCLUDE = "http://www.w3.org/2001/XInclude"
 _DOLLAR = "2.50-"
 """The versions in which ``$`` is a wildcard like any other character."""
 
+_ACCEPTOR = re.compile(r"(?:tcp|netty)://[^/?]*:(\d+)(.*)", re.DOTALL)
+_PROTOCOLS = re.compile(r"[?;&]protocols=([^;&]*)")
 _MAX_INCLUDES = 100
 _REASONS = {
     "max-redelivery-records": "each redelivery is a new record; records are not updated",
@@ -302,7 +304,16 @@ class _BrokerXml:
         section["address-settings"] = list(self._settings(core, repository))
         self._override(section["address-settings"], repository)
         self._addresses(core, section["address-settings"])
+        self._acceptors(core)
         return self._imported
+
+    def _acceptors(self, core: Element) -> None:
+        """Note which acceptors speak STOMP: one that names no protocols speaks all."""
+        for acceptor in core.walk():
+            uri = _ACCEPTOR.match(self._text(acceptor)) if acceptor.name == "acceptor" else None
+            protocols = uri and _PROTOCOLS.search(uri[2])
+            if uri and (not protocols or "STOMP" in protocols[1].upper()):
+                self._imported.add_stomp(uri[1], tls="sslenabled=true" in uri[2].lower())
 
     def _core_child(self, child: Element) -> None:
         if child.namespace == _INCLUDE:

@@ -62,6 +62,7 @@ class Imported:
         handler: the settings of ``handler``; ``callable`` is missing, because no broker knows the function.
         top_level: other settings, by their names at the top level of the file.
         destinations: the destinations that the source itself lists.
+        stomp: URLs of the source's connectors that speak STOMP, with ``HOST`` for the broker's host.
         notes: what the user should know, in the order of the source.
     """
 
@@ -71,12 +72,17 @@ class Imported:
     handler: dict[str, Any] = field(default_factory=dict)
     top_level: dict[str, Any] = field(default_factory=dict)
     destinations: list[str] = field(default_factory=list)
+    stomp: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
 
     def note(self, line: int | None, text: str) -> None:
         """Add a note about a line of the source."""
         self.notes.append(Note(_location(self.name, line), shortened(text)))
+
+    def add_stomp(self, port: str, *, tls: bool) -> None:
+        """Add a connector that speaks STOMP."""
+        self.stomp.append(f"stomp{'+ssl' if tls else ''}://HOST:{port}")
 
     def add_destinations(self, destinations: Iterable[str]) -> None:
         """Add destinations, each of them once."""
