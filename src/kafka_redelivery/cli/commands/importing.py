@@ -6,6 +6,9 @@ import os
 import re
 import select
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
@@ -14,14 +17,15 @@ import typer
 
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
-from kafka_redelivery.topology.migration.broker_xml import PROPERTIES
+from kafka_redelivery.topology.migration.broker_xml import PROPERTIES, included_path
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
 from kafka_redelivery.topology.migration.conversion import (
     broker_version,
+    note_unread,
     read_broker_configuration,
     to_yaml,
 )
-from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.placeholders import PlaceholderError, PlaceholderValues, artemis_text
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
 from kafka_redelivery.topology.urls import without_secrets
@@ -91,7 +95,10 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
     try:
         path = _in_folder(Path(path)) if Path(path).is_dir() else path
         content = _content(path)
-        files = _beside(Path(path), content)
+        folder = Path(path).parent.resolve()
+        instance = {"artemis.instance": str(folder.parent), "artemis.instance.etc": str(folder)}
+        values = replace(values, environment={**instance, **values.environment})
+        files = _beside(Path(path), content, values.for_artemis())
     except FileNotFoundError:
         hint = "" if path != source else ", and it is no connection URI"
         raise MigrationError(source, f"there is no such file{hint}") from None
@@ -102,12 +109,16 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
         named = Path(path).with_name(Path(unquote(bootstrap[1].decode(errors="replace"))).name)
         if named.name != _BOOTSTRAP_FILE:
             return read_source(str(named), values, version)
-    return read_broker_configuration(content, Path(path).name, values, version, files)
+    imported = read_broker_configuration(content, Path(path).name, values, version, files, str(folder))
+    if imported.dialect == "artemis":
+        note_unread(imported, sorted(each.name for each in folder.glob("broker*.*") if each.suffix in _OTHER_FORMS))
+    return imported
 
 
+_OTHER_FORMS = frozenset((".json", ".yaml", ".yml"))
 _BOOTSTRAP_FILE = "bootstrap.xml"
 _BOOTSTRAP = re.compile(rb"""<server\s[^>]*?configuration=["']([^"']+)""")
-_INCLUDED = re.compile(rb"""<(?:\w+:)?include\s[^>]*?href=["']([^"']+)""")
+_INCLUDED = re.compile(r"""<(?:\w+:)?include\s[^>]*?href=["']([^"']+)""")
 _IN_FOLDER = ("broker.xml", "etc/broker.xml", "activemq.xml", "conf/activemq.xml")
 
 
@@ -123,7 +134,7 @@ def _in_folder(folder: Path) -> str:
     raise MigrationError(str(folder), f"cannot be read: it is a folder without {', '.join(_IN_FOLDER)}")
 
 
-def _beside(path: Path, content: bytes) -> dict[str, bytes]:
+def _beside(path: Path, content: bytes, values: Mapping[str, str]) -> dict[str, bytes]:
     """Return what a broker reads beside its file: ``broker.properties``, and what the files include.
 
     Only files of the same folder are read.
@@ -133,14 +144,22 @@ def _beside(path: Path, content: bytes) -> dict[str, bytes]:
     """
     folder, found = path.parent.resolve(), dict[str, bytes]()
     waiting = [PROPERTIES] if path.name == "broker.xml" else []
-    waiting += [each.decode(errors="replace") for each in _INCLUDED.findall(content)]
+    text = content.decode(errors="replace")
+    with suppress(PlaceholderError):  # the importer refuses it
+        text = artemis_text(text, values)
+    waiting += _included(text, path.name, folder)
     while waiting and len(found) < _MAX_FILES:
         name = waiting.pop()
-        file = (folder / name.removeprefix("file:")).resolve()
+        file = (folder / name).resolve()
         if name not in found and file.is_relative_to(folder) and file.is_file():
             found[name] = _content(str(file))
-            waiting += [each.decode(errors="replace") for each in _INCLUDED.findall(found[name])]
+            waiting += _included(found[name].decode(errors="replace"), name, folder)
     return found
+
+
+def _included(text: str, base: str, folder: Path) -> list[str]:
+    paths = (included_path(href, base, str(folder)) for href in _INCLUDED.findall(text))
+    return [path for path in paths if path is not None]
 
 
 def _path(source: str) -> str | None:

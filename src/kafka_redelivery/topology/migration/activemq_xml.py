@@ -14,7 +14,7 @@ from kafka_redelivery.topology.migration.classic_beans import NAMESPACE, PROPERT
 from kafka_redelivery.topology.migration.connection_uri import note_blocking, read_connection_uri
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
-from kafka_redelivery.topology.migration.versions import BrokerVersion, names
+from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, names
 from kafka_redelivery.topology.migration.xml_tree import Element
 
 _DELAYS = ("initialRedeliveryDelay", "redeliveryDelay")
@@ -87,6 +87,8 @@ _PLACE = frozenset((*_TARGETS, "id", "destination"))
 
 _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
+_OLD_NAMESPACE = "http://activemq.org/config/1.0"
+_OF_OLD_NAMESPACE = "5.0-5.2"
 _JMS = "jms."
 _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*:(\d+|\$\{[^}]*\})")
@@ -114,6 +116,7 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
         MigrationError: the broker itself refuses the file.
     """
     imported = Imported(name, "activemq")
+    _take_old_namespace(root, imported, version)
     beans = Beans(root, imported, values, version)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
     file = _ActiveMqXml(root, beans, imported, version)
@@ -132,6 +135,19 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     if brokers:
         file.read_broker(brokers[0])
     return imported
+
+
+def _take_old_namespace(root: Element, imported: Imported, version: BrokerVersion) -> None:
+    """Read elements of the namespace of the first versions like those of the others."""
+    found = [each for each in root.walk() if each.namespace == _OLD_NAMESPACE]
+    for each in found:
+        each.namespace = NAMESPACE
+    if found and not version.has(_OF_OLD_NAMESPACE):
+        imported.note(
+            found[0].line,
+            f"{_OLD_NAMESPACE} is a namespace of ActiveMQ Classic {in_words(_OF_OLD_NAMESPACE)}; {version} does not "
+            "load the file",
+        )
 
 
 def _is_core(element: Element) -> bool:

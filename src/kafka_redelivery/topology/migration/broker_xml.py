@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES
 from kafka_redelivery.topology.artemis.repository import SettingsRepository, Wildcards, hash_order
@@ -16,7 +18,7 @@ from kafka_redelivery.topology.migration.placeholders import (
     PlaceholderValues,
     artemis_text,
 )
-from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.result import Imported, MigrationError, Note, shortened
 from kafka_redelivery.topology.migration.schema import types, valid, value
 from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, known_versions, names
 from kafka_redelivery.topology.migration.xml_tree import Element, decoded, read_xml, refused
@@ -142,6 +144,7 @@ _INCLUDE = "http://www.w3.org/2001/XInclude"
 _DOLLAR = "2.50-"
 """The versions in which ``$`` is a wildcard like any other character."""
 
+_ABSOLUTE = re.compile(r"(?:file:)?/")
 _ACCEPTOR = re.compile(r"(?:tcp|netty)://[^/?]*:(\d+)(.*)", re.DOTALL)
 _PROTOCOLS = re.compile(r"[?;&]protocols=([^;&]*)")
 _MAX_INCLUDES = 100
@@ -181,31 +184,59 @@ def read_broker_xml(
     return _BrokerXml(root, name, values.for_artemis(), version, overriding or {}).read()
 
 
-def include(root: Element, name: str, files: Mapping[str, bytes]) -> None:
+def included_path(href: str, base: str, folder: str) -> str | None:
+    """Return the path, in the folder of the broker, of the file that ``href`` names; ``None`` if it is elsewhere.
+
+    Args:
+        href: a relative URI, or one with ``file:``.
+        base: the path, in the folder, of the file that includes it: relative paths begin beside that.
+        folder: the absolute path of the folder.
+    """
+    path = unquote(re.sub(r"^file:(?://(?=/))?", "", href))
+    path = posixpath.normpath(posixpath.join(folder, posixpath.dirname(base), path))
+    return None if posixpath.relpath(path, folder).startswith("..") else posixpath.relpath(path, folder)
+
+
+def include(root: Element, name: str, files: Mapping[str, bytes], folder: str) -> list[Note]:
     """Put the root elements of included files in the place of the ``<include>`` elements that name them.
 
     Args:
         root: the root element.
         name: the name of the file, for messages.
-        files: the contents of files by the ``href`` that names them. Includes of others stay.
+        files: the contents of files by their paths in the folder. Includes of others stay.
+        folder: the absolute path of the folder.
+
+    Returns:
+        notes about relative paths, which the broker does not take from the folder.
 
     Raises:
         MigrationError: a file is not XML, or the files include each other too often.
+
+    Source: ``XMLUtil.readerToElement``. Its parser takes a relative path from the file that includes it; of
+    ``broker.xml`` it does not know the place.
     """
-    count = 0
-    waiting = [root]
+    count, notes = 0, list[Note]()
+    waiting = [(root, name)]
     while waiting:
-        element = waiting.pop()
+        element, base = waiting.pop()
         for index, child in enumerate(element.children):
-            href = child.attributes.get("href", "")
-            if child.namespace == _INCLUDE and href in files and child.attributes.get("parse", "xml") == "xml":
+            inside, path = base, None
+            if child.namespace == _INCLUDE and child.attributes.get("parse", "xml") == "xml":
+                path = included_path(child.attributes.get("href", ""), base, folder)
+            if path is not None and path in files:
                 count += 1
                 if count > _MAX_INCLUDES:
                     raise MigrationError(name, f"includes more than {_MAX_INCLUDES} files", child.line)
-                element.children[index] = included = read_xml(files[href], href)
+                href = child.attributes.get("href", "")
+                if base == name and not _ABSOLUTE.match(href):
+                    text = f"{href} is read from the folder of the file; the broker takes it from where it is started"
+                    notes.append(Note(f"{name}:{child.line}", shortened(text)))
+                element.children[index] = included = read_xml(files[path], path)
                 for each in included.walk():
                     each.line = child.line  # messages name a line of the file itself
-        waiting += element.children
+                inside = path
+            waiting.append((element.children[index], inside))
+    return notes
 
 
 def replaced(content: bytes, name: str, values: PlaceholderValues, missing: dict[str, None]) -> str:
@@ -439,7 +470,7 @@ class _BrokerXml:
         """Apply ``broker.properties``, which set the properties of Artemis's Java objects after the file is read."""
         if self._overriding:
             self._imported.note(None, f"{PROPERTIES}, which is beside the file, overrides it")
-        for key, text in self._overriding.items():
+        for key, text in self._replaced_properties():
             match, setting = _java_setting(key)
             name = _BY_JAVA_NAME.get(setting.lower())
             kind = ADDRESS_SETTING.get(name or "", "string")
@@ -460,6 +491,10 @@ class _BrokerXml:
                     given = {"match": match}
                     settings.append(given)
                 given[name] = value(text, kind)
+
+    def _replaced_properties(self) -> Iterator[tuple[str, str]]:
+        for key, text in self._overriding.items():
+            yield _replaced(key, self._properties, PROPERTIES), _replaced(text, self._properties, PROPERTIES)
 
     def _setting_elements(self, core: Element) -> Iterator[Element]:
         container = core.find("address-settings")

@@ -26,6 +26,7 @@ def read_broker_configuration(
     values: PlaceholderValues,
     version: str | None = None,
     files: Mapping[str, bytes] | None = None,
+    folder: str = "/",
 ) -> Imported:
     """Read an ``activemq.xml`` or a ``broker.xml``; the root element tells which it is.
 
@@ -36,6 +37,7 @@ def read_broker_configuration(
         version: the version of the broker, such as ``2.40``; ``None`` for the newest known one.
         files: the contents of other files of the broker's folder, by their paths in it: ``broker.properties``, and
             those that the file includes.
+        folder: the absolute path of this folder.
 
     Raises:
         MigrationError: the file is neither of the two, cannot be parsed safely, the broker itself refuses it, or there
@@ -50,11 +52,12 @@ def read_broker_configuration(
             # Artemis replaces placeholders in the text, before it parses the XML.
             root = read_xml(broker_xml.replaced(content, name, values, missing), name)
         try:
-            broker_xml.include(root, name, found)
+            notes = broker_xml.include(root, name, found, folder)
             overriding = read_properties(found.get(broker_xml.PROPERTIES, b"").decode("utf-8", errors="replace"))
             imported = broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version), overriding)
         except MigrationError as error:
             raise error.adding(f"; {_empty(missing)}" if missing else "") from None
+        imported.notes[:0] = notes
         if missing:
             imported.note(None, _empty(missing))
         return imported
@@ -93,17 +96,26 @@ def _refuse_others(content: bytes, name: str) -> None:
             "out of the pod (etc/broker.xml and etc/broker.properties in the broker's folder), and import that folder",
         )
     if start[:1] == b"{":
-        what = "is JSON; Artemis can read such properties beside its broker.xml"
+        what = f"is JSON: {_NOT_READ}"
     elif name.endswith((".yaml", ".yml")):
-        what = "is YAML; Artemis can read such properties beside its broker.xml"
+        what = f"is YAML: {_NOT_READ}"
     elif name.endswith(".properties"):
-        what = "is a file of properties, which override those of a broker.xml"
+        what = "is a file of properties, which override those of a broker.xml: import the folder with both"
     else:
         return
-    raise MigrationError(
-        name,
-        f"{what}: import the folder with broker.xml and {broker_xml.PROPERTIES}, or write the settings into the XML",
-    )
+    raise MigrationError(name, what)
+
+
+_NOT_READ = (
+    f"a broker that is started with --properties reads it; write its settings into {broker_xml.PROPERTIES}, such as "
+    'addressSettings."orders.#".redeliveryDelay=5000, and import the folder with broker.xml'
+)
+
+
+def note_unread(imported: Imported, names: Iterable[str]) -> None:
+    """Add a note about each file beside a ``broker.xml`` that has settings in another form."""
+    for name in names:
+        imported.note(None, f"{name}, which is beside the file, is not read: {_NOT_READ}")
 
 
 def _empty(missing: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ addressSettings.news.redeliveryMultiplier=1.5
 addressSettings.news.redeliveryDelay=soon
 addressSettings.news.redeliveryCollisionAvoidanceFactor=7
 addressSettings."#a".maxDeliveryAttempts=2
-persistDeliveryCountBeforeDelivery=true
+persistDeliveryCountBeforeDelivery=${persist:true}
 maxDiskUsage=85
 """
 BOOTSTRAP = """<broker xmlns="http://activemq.apache.org/schema">
@@ -63,6 +63,18 @@ def test_a_folder_with_properties_and_included_files(etc: Path) -> None:
         assert "redeliveryCollisionAvoidanceFactor=7 of broker.properties is left out" in notes
 
 
+def test_what_the_broker_reads_from_elsewhere_has_a_note(etc: Path) -> None:
+    """A relative path is taken from where the broker is started, and JSON and YAML only with an option."""
+    for name in ("broker.json", "broker.yaml", "logging.json"):
+        (etc / name).write_text("{}")
+    first, *rest = map(str, read(etc).notes)
+    assert first.startswith("broker.xml:2: settings.xml is read from the folder of the file; the broker takes it from")
+    assert [note.partition(": ")[2].partition(",")[0] for note in rest if "is not read" in note] == [
+        "broker.json",
+        "broker.yaml",
+    ]
+
+
 @pytest.mark.parametrize("key", ["wildCardConfiguration.delimiter=/", "literalMatchMarkers=()"])
 def test_a_property_that_changes_all_matches_is_refused(etc: Path, key: str) -> None:
     """The matches of the file would mean something else; it says where to set it."""
@@ -95,6 +107,28 @@ def test_only_files_of_the_folder_are_included(etc: Path, tmp_path: Path) -> Non
     (etc / "broker.xml").write_text(BROKER.format("broker.xml"))
     with pytest.raises(MigrationError, match="includes more than"):
         read(etc)
+
+
+NESTED = """<address-settings xmlns="urn:activemq:core" xmlns:xi="http://www.w3.org/2001/XInclude">
+<xi:include href="{}"/></address-settings>"""
+ONE = '<address-setting xmlns="urn:activemq:core" match="{}"><redelivery-delay>7</redelivery-delay></address-setting>'
+
+
+def test_an_included_file_includes_those_beside_it(etc: Path) -> None:
+    """And not those beside broker.xml."""
+    (etc / "broker.properties").unlink()
+    (etc / "sub").mkdir()
+    (etc / "sub" / "all.xml").write_text(NESTED.format("one%20a.xml"))
+    (etc / "sub" / "one a.xml").write_text(ONE.format("beside"))
+    (etc / "one a.xml").write_text(ONE.format("above"))
+    for href in ("sub/all.xml", "file:sub/all.xml", "${artemis.instance.etc}/sub/all.xml", "${folder:sub}/all.xml"):
+        (etc / "broker.xml").write_text(BROKER.format(href))
+        assert [each["match"] for each in read(etc).section["address-settings"]] == ["beside"], href
+    (etc / "broker.xml").write_text(BROKER.format("file://${artemis.instance}/etc/sub/all.xml"))
+    assert [each["match"] for each in read(etc).section["address-settings"]] == ["beside"]
+    assert "is started" not in str(read(etc).notes)
+    (etc / "sub" / "all.xml").write_text(NESTED.format("../../../outside.xml"))
+    assert "<include> is not read: '../../../outside.xml'" in str(read(etc).notes[0])
 
 
 @pytest.mark.parametrize(
