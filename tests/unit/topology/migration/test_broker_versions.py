@@ -188,6 +188,13 @@ def test_options_of_policies_have_versions_too() -> None:
     assert "cannot connect" not in str(read_connection_uri(uri).notes)
 
 
+def test_the_namespace_of_the_first_versions() -> None:
+    """A file with it is read, and a note says which versions do not load it."""
+    text = CLASSIC.format("", "", "").replace("activemq.apache.org/schema/core", "activemq.org/config/1.0")
+    assert "5.0 to 5.2; ActiveMQ Classic 5.3 does not load the file" in read(text, "5.3.2")
+    assert read(text, "5.2") == ""
+
+
 class TestQpid:
     """The two settings of the redelivery policy of Qpid JMS."""
 
