@@ -116,12 +116,13 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
         MigrationError: the broker itself refuses the file.
     """
     imported = Imported(name, "activemq")
-    _take_old_namespace(root, imported, version)
+    hint = _take_old_namespace(root, version)
     beans = Beans(root, imported, values, version)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
-        raise MigrationError(name, f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file", root.line)
+        problem = f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file{hint}"
+        raise MigrationError(name, problem, root.line)
     for child in root.children if root not in brokers else ():
         if child.name == "import":
             resource = child.attributes.get("resource", "")
@@ -137,17 +138,14 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     return imported
 
 
-def _take_old_namespace(root: Element, imported: Imported, version: BrokerVersion) -> None:
-    """Read elements of the namespace of the first versions like those of the others."""
+def _take_old_namespace(root: Element, version: BrokerVersion) -> str:
+    """Let a version that knows the first namespace read it. Return what to do where another version has the file."""
     found = [each for each in root.walk() if each.namespace == _OLD_NAMESPACE]
+    if not version.has(_OF_OLD_NAMESPACE):
+        return f"; {_OLD_NAMESPACE} is of {in_words(_OF_OLD_NAMESPACE)}: add --broker-version 5.2" if found else ""
     for each in found:
         each.namespace = NAMESPACE
-    if found and not version.has(_OF_OLD_NAMESPACE):
-        imported.note(
-            found[0].line,
-            f"{_OLD_NAMESPACE} is a namespace of ActiveMQ Classic {in_words(_OF_OLD_NAMESPACE)}; {version} does not "
-            "load the file",
-        )
+    return ""
 
 
 def _is_core(element: Element) -> bool:

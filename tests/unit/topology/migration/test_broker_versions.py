@@ -189,10 +189,12 @@ def test_options_of_policies_have_versions_too() -> None:
 
 
 def test_the_namespace_of_the_first_versions() -> None:
-    """A file with it is read, and a note says which versions do not load it."""
+    """A file with it is read for these versions; for others the error says how."""
     text = CLASSIC.format("", "", "").replace("activemq.apache.org/schema/core", "activemq.org/config/1.0")
-    assert "5.0 to 5.2; ActiveMQ Classic 5.3 does not load the file" in read(text, "5.3.2")
     assert read(text, "5.2") == ""
+    for version in (None, "5.3.2"):
+        with pytest.raises(MigrationError, match=r"is of 5\.0 to 5\.2: add --broker-version 5\.2"):
+            read(text, version)
 
 
 class TestQpid:
