@@ -6,12 +6,12 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES
 from kafka_redelivery.topology.artemis.repository import SettingsRepository, Wildcards, hash_order
 from kafka_redelivery.topology.config.document import MAX_VALUES
 from kafka_redelivery.topology.errors import MatchError
+from kafka_redelivery.topology.java.numbers import percent_decoded
 from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS
 from kafka_redelivery.topology.migration.placeholders import (
     PlaceholderError,
@@ -192,7 +192,7 @@ def included_path(href: str, base: str, folder: str) -> str | None:
         base: the path, in the folder, of the file that includes it: relative paths begin beside that.
         folder: the absolute path of the folder.
     """
-    path = unquote(re.sub(r"^file:(?://(?=/))?", "", href))
+    path = percent_decoded(re.sub(r"^file:(?://(?=/))?", "", href))
     path = posixpath.normpath(posixpath.join(folder, posixpath.dirname(base), path))
     return None if posixpath.relpath(path, folder).startswith("..") else posixpath.relpath(path, folder)
 
