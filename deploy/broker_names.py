@@ -41,6 +41,13 @@ PUBLISHED: Final = {
 }
 """The jars that hold a schema, and their versions."""
 
+LATER: Final = {
+    ("broker", "maxInflatedDataSize"): ("5.19", "6.2"),
+    ("connectionFactory", "maxInflatedDataSizeRatio"): ("5.19", "6.2"),
+    ("policyEntry", "allowTempDestinationStealing"): ("5.19", "6.2"),
+}
+"""Names of Classic that came with patches 5.19.8 and 6.2.7, whose schemas are not published, from their source."""
+
 SCHEMAS: Final = {"activemq": "activemq.xsd", "artemis": "schema/artemis-configuration.xsd"}
 BEANS: Final = (
     "broker policyMap policyEntry sharedDeadLetterStrategy individualDeadLetterStrategy discarding redeliveryPlugin "
@@ -153,6 +160,8 @@ def main() -> int:
                 jar = context.project(group, artifact).at_version(patch).artifact().resolve()
                 for each in (classic if broker == "activemq" else artemis)(schema(jar, broker)):
                     known[each].add(version)
+        for each, more in LATER.items() if broker == "activemq" else ():
+            known[each].update(more)
         text += f'    "{broker}": {{\n'
         grouped: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for (element, name), found in sorted(known.items()):

@@ -147,6 +147,9 @@ _DOLLAR = "2.50-"
 _ABSOLUTE = re.compile(r"(?:file:)?/")
 _ACCEPTOR = re.compile(r"(?:tcp|netty)://[^/?]*:(\d+)(.*)", re.DOTALL)
 _PROTOCOLS = re.compile(r"[?;&]protocols=([^;&]*)")
+_LITERAL = "2.41-"
+"""The versions in which a single-word wildcard behind a backslash stands for itself, if it is the only one."""
+
 _MAX_INCLUDES = 100
 _REASONS = {
     "max-redelivery-records": "each redelivery is a new record; records are not updated",
@@ -192,7 +195,7 @@ def included_path(href: str, base: str, folder: str) -> str | None:
         base: the path, in the folder, of the file that includes it: relative paths begin beside that.
         folder: the absolute path of the folder.
     """
-    path = percent_decoded(re.sub(r"^file:(?://(?=/))?", "", href))
+    path = percent_decoded(re.sub(r"^file:(?://(?=/))?", "", href).replace("+", "%2B"))
     path = posixpath.normpath(posixpath.join(folder, posixpath.dirname(base), path))
     return None if posixpath.relpath(path, folder).startswith("..") else posixpath.relpath(path, folder)
 
@@ -392,36 +395,27 @@ class _BrokerXml:
                 found[child.name] = str(text)[0]
         if found:
             self._imported.section["wildcard-addresses"] = found
-        if "$" in found.values():
-            self._note_dollar(given.line, found)
         return Wildcards(**{key.replace("-", "_"): character for key, character in found.items()})
 
-    def _note_dollar(self, line: int, found: Mapping[str, str]) -> None:
-        """Say where a version and ours read ``$`` in another way (ARTEMIS-5739).
+    def _note_meaning(self, line: int, match: str, wildcards: Wildcards) -> None:
+        """Say where the version reads a match in another way than we do (ARTEMIS-5528, ARTEMIS-5739).
 
         Source: ``tests/parity/data/artemis_versions.json``.
         """
         old = not self._version.has(_DOLLAR)
-        if old and found.get("any-words") == "$":
-            self._imported.note(
-                line,
-                f"{self._version} does not start with matches that end with any-words $; here they work as since 2.50",
-            )
-        if old and found.get("single-word") == "$":
-            self._imported.note(line, f"in {self._version} single-word $ matches nothing; here it does, as since 2.50")
-        if not old and found.get("delimiter") == "$":
-            self._imported.note(
-                line,
-                f"in {self._version} single-word matches nothing where delimiter is $; here it does, as before 2.50",
-            )
-
-    def _note_backslash(self, element: Element, match: str) -> None:
-        if "\\" in match:
-            self._imported.note(
-                element.line,
-                f"match {match!r}: since Artemis 2.41 a wildcard behind \\ stands for itself; before 2.41 and here "
-                "such a match applies to no address",
-            )
+        literal = "\\" + wildcards.single_word
+        words = match.replace(wildcards.delimiter + wildcards.any_words, wildcards.any_words)
+        text = ""
+        if literal in match and self._version.has(_LITERAL) and not wildcards.used_in(match.replace(literal, "")):
+            text = "applies to the address spelled like it; here it works as before 2.41"
+        elif old and wildcards.any_words == "$" and match.endswith("$") and match != "$":
+            text = "keeps the broker from starting; here it works as since 2.50"
+        elif old and wildcards.single_word == "$" and "$" in match:
+            text = "applies to no address; here it works as since 2.50"
+        elif not old and wildcards.delimiter == "$" and "$" in words and wildcards.used_in(match):
+            text = "applies to no address; here it works as before 2.50"
+        if text:
+            self._imported.note(line, f"match {match!r}: in {self._version} it {text}")
 
     def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -433,7 +427,6 @@ class _BrokerXml:
                 continue
             setting = self._setting(element)
             match = self._replaced(element, match)
-            self._note_backslash(element, match)
             characters += len(match)
             words += match.count(repository.wildcards.single_word)
             if len(match) > MAX_PATTERN_CHARACTERS or characters > _MAX_CHARACTERS or words > _MAX_WORDS:
@@ -443,6 +436,7 @@ class _BrokerXml:
                     element.line, f"match {match!r} is left out: it {problem}, and the broker does not start with it"
                 )
                 continue
+            self._note_meaning(element.line, match, repository.wildcards)
             if not match:
                 self._imported.note(element.line, "match '' is left out: it matches no address")
             elif match in found:

@@ -46,6 +46,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "5.15-": "anonymousProducerAdvisorySupport",
             "5.16-": "enableMessageExpirationOnActiveDurableSubs maxSchedulerRepeatAllowed",
             "5.17-5.19 6.1-": "maxUncommittedCount",
+            "5.19 6.2-": "maxInflatedDataSize",
             "5.2-": """
                 shutdownOnSlaveFailure sslContext systemExitOnShutdown systemExitOnShutdownExitCode
                 useTempMirroredQueues waitForSlave
@@ -66,7 +67,6 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "5.8-": "jobSchedulerStore",
             "5.9-": "restartAllowed storeOpenWireVersion",
             "6.2-": "virtualThreadTaskRunner",
-            "6.3-": "maxInflatedDataSize",
         },
         "broker children": {
             "": """
@@ -100,6 +100,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "5.11-": "consumerExpiryCheckEnabled",
             "5.12-": "trustAllPackages",
             "5.14-": "connectResponseTimeout",
+            "5.19 6.2-": "maxInflatedDataSizeRatio",
             "5.3-": """
                 auditDepth auditMaximumProducerNumber clientInternalExceptionListener
                 consumerFailoverRedeliveryWaitPeriod exceptionListener sendAcksAsync useDedicatedTaskRunner
@@ -115,7 +116,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
                 """,
             "5.9-": "rmIdFromConnectionId",
             "6.2-": "useVirtualThreadTaskRunner",
-            "6.3-": "maxInflatedDataSizeRatio requestTimeout strictCompliance",
+            "6.3-": "requestTimeout strictCompliance",
         },
         "connectionFactory children": {
             "": """
@@ -250,7 +251,7 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
             "5.16-": "sendDuplicateFromStoreToDLQ sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout",
             "5.18-": "advisoryForDispatched",
             "5.18-5.19 6.2-": "advancedNetworkStatisticsEnabled messageInterceptorStrategy",
-            "5.19 6.2-": "advancedMessageStatisticsEnabled",
+            "5.19 6.2-": "advancedMessageStatisticsEnabled allowTempDestinationStealing",
             "5.3-": """
                 advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForSlowConsumers
                 advisoryWhenFull blockedProducerWarningInterval consumersBeforeDispatchStarts
@@ -269,7 +270,6 @@ NAMES: dict[str, dict[str, dict[str, str]]] = {
                 """,
             "5.7-": "advisoryForFastProducers",
             "5.9-": "messageGroupMapFactoryType",
-            "6.3-": "allowTempDestinationStealing",
         },
         "policyEntry children": {
             "": """

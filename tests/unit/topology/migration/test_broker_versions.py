@@ -78,9 +78,9 @@ def test_what_no_version_knows() -> None:
     ("broker", "entry", "plugin", "lacking", "having"),
     [
         ("", 'advancedMessageStatisticsEnabled="true"', "", "5.18.6", "5.19.1"),
-        ("", 'allowTempDestinationStealing="true"', "", "6.2.4", "6.3.1"),
+        ("", 'allowTempDestinationStealing="true"', "", "6.1.8", "6.2.7"),
         ('virtualThreadTaskRunner="true"', "", "", "5.19", "6.2"),
-        ('maxInflatedDataSize="1000"', "", "", "5.18", "6.3"),
+        ('maxInflatedDataSize="1000"', "", "", "5.18", "5.19.8"),
         ('destroyApplicationContextOnStop="true"', "", "", "5.18", "5.3.1"),
         ('masterConnectorURI="tcp://a:1"', "", "", "6.3", "5.7"),
         ('supportFailOver="true"', "", "", "6.3", "5.11"),
