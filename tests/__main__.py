@@ -76,6 +76,17 @@ def _verify(run: list[str]) -> int:
     return code
 
 
+def _compiled(run: list[str]) -> subprocess.Popen[bytes] | None:
+    """Compile in a new checkout what a later run imports, beside the one before it.
+
+    All of its processes collect at the same time, so that each of them would compile all of it.
+    """
+    if Path(".pytest_cache").exists():
+        return None
+    command = ["pytest", "--collect-only", "--numprocesses=0", *run[1:]]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def _pytest(arguments: list[str]) -> int:
     return subprocess.run(["pytest", *arguments], check=False).returncode  # noqa: S607 - of this environment
 
@@ -83,9 +94,14 @@ def _pytest(arguments: list[str]) -> int:
 if __name__ == "__main__":
     os.chdir(_ROOT)
     *first, last = runs(sys.argv[1], sys.argv[2:])
+    compiling = _compiled(last) if first else None
     for each in first:
         if code := _pytest(each):
+            if compiling:
+                compiling.kill()
             sys.exit(code)
+    if compiling:
+        compiling.wait()
     if first:
         sys.exit(_verify(last))
     os.execvp("pytest", ["pytest", *last])  # noqa: S606, S607 - of this environment

@@ -39,9 +39,9 @@ def orders(numbers: range) -> list[Sent]:
     ]
 
 
-def prepare(group: Group) -> Redelivery:
-    """Create the topics of a group whose driver schedules, with two redeliveries."""
-    policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": 2}
+def prepare(group: Group, redeliveries: int = 2) -> Redelivery:
+    """Create the topics of a group whose driver schedules, with so many redeliveries."""
+    policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": redeliveries}
     group.prepare(
         pipeline={"checkpoint": "checkpoint", "scheduler": "driver"}, policyEntry={"redeliveryPolicy": policy}
     )
@@ -127,7 +127,7 @@ def test_records_may_be_filtered_away(group: Group, spark: SparkSession) -> None
 
 def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
     """The function of the example. Rows keep their types, and a second run appends nothing twice."""
-    r = prepare(group)
+    r = prepare(group, redeliveries=0)
     rates = spark.createDataFrame([("EUR", 2.0)], "currency string, rate double")
     at = F.timestamp_micros(F.lit(1_700_000_000_123_456))
     table = Path(group.folder) / "silver"

@@ -19,7 +19,7 @@ from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.topology.errors import OptionError
 from tests.pipeline.crashing import DiedError, traps
-from tests.pipeline.delta_table import forget_delta
+from tests.pipeline.delta_table import files, forget_delta
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
@@ -59,11 +59,13 @@ def _where(text: str) -> Where:
 def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
     """Also from files that compaction has replaced or a killed run has left, and the log tells nothing of them.
 
-    The archive goes on after them.
+    Compaction leaves a file for each day, ordered by origin. The archive goes on after the erased rows.
     """
     session, table = archive_session(spark), Path(archive.output)
     first, second = (each.topic for each in archive.settings.sources)
     assert optimize(session, LakeFiles(session, archive.output), wall_clock_ms(), min_files=2).before == 2
+    compacted = [path for path in files(table) if b"key-1" in _keys(path)]
+    assert [path.parent.name for path in compacted] == ["day=2026-01-01"]
     data = next(path for path in table.glob("day=*/*.parquet") if b"key-1" in _keys(path))
     shutil.copy(data, data.with_name("part-left.parquet"))
     before = _rows(session, archive)
@@ -89,6 +91,7 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     assert [row["unknown"] for row in kept].count("kept") == 4
     assert sum(_keys(path).count(b"key-1") for path in _files(table)) == 1
     log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
+    assert r'"zOrderBy":"[\"origin\"]"' in log
     assert not [text for text in _TOLD if text in log]
 
     cluster.produce(f"DLQ.{first}", [letter(first, 5)])

@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_while_batches_are_filled_and_handled(
 
 
 @pytest.mark.parametrize(("ordering", "slots"), SHAPES)
-@pytest.mark.parametrize("turns", range(1, 12, 2))
+@pytest.mark.parametrize("turns", [1, 5, 9, *(pytest.param(each, marks=pytest.mark.long) for each in (3, 7, 11))])
 def test_partitions_that_are_revoked_while_their_batches_are_filled_or_handled(
     ordering: Ordering, slots: int, turns: int
 ) -> None:

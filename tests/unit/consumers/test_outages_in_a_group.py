@@ -46,7 +46,7 @@ def test_nobody_waits_for_ever_who_sees_no_closing(control: ControlTopic) -> Non
         _assert_no_stampede(member)
 
 
-@pytest.mark.parametrize("number", [1, 10])
+@pytest.mark.parametrize("number", [10, pytest.param(1, marks=pytest.mark.long)])
 def test_workers_that_are_cut_off_by_themselves(number: int) -> None:
     """They neither stop the others nor are driven by them: their pauses stay long."""
     group = WorkerGroup(cut_off=range(number))

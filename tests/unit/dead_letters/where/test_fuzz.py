@@ -53,7 +53,7 @@ def test_attacks_are_refused(text: str) -> None:
     assert not _outcome(text)
 
 
-@pytest.mark.parametrize("number", [4_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [1_500, pytest.param(100_000, marks=pytest.mark.long)])
 def test_no_text_makes_it_fail(number: int, random_seed: int) -> None:
     """Random bytes, words and mutations."""
     assert sum(_outcome(text) for text in texts(random_seed, number)) > number // 20
