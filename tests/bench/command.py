@@ -53,6 +53,7 @@ def bench(
     ] = 10,
     repeat: Annotated[int, typer.Option(min=1, help="W0, redrive: runs of each kind; their medians are compared")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
+    avro: Annotated[bool, typer.Option("--avro", help="index, console: values are Avro instead of JSON text")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="small sizes, for a smoke test")] = False,
     write_docs: Annotated[
         bool, typer.Option("--write", help="renew the figures in docs/benchmarks.md and its plots")
@@ -80,6 +81,7 @@ def bench(
         rate=rate,
         seconds=seconds,
         repeat=repeat,
+        avro=avro,
         quick=quick,
         profile=profile,
     )

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 from tests.bench.bed import Bed, Team
-from tests.bench.index import set_aside, write_letters
+from tests.bench.index import set_aside, sources_of, write_letters
 from tests.bench.options import Options
 from tests.bench.result import Result
 from tests.scenarios.running import COMMAND, Process
@@ -32,7 +32,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     n = options.n or (20_000 if options.quick else 1_000_000)
     times = _FEW if options.quick else _TIMES
     source = bed.topic("source", options.partitions)
-    with bed.team(source, "Passes", options, parameters={"n": n}) as team:
+    with bed.team(source, "Passes", options, parameters={"n": n}, **sources_of(source, options)) as team:
         bed.report_progress(f"writing {n // _PARTS:,} dead letters")
         write_letters(team, range(n // _PARTS), options)
         console = _Console(team)
@@ -50,7 +50,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     yield Result(
         workload="console",
         mode="transacted",
-        params={"n": n, "times": times, **options.params("value_bytes", "partitions")},
+        params={"n": n, "times": times, **options.params("value_bytes", "partitions", "avro")},
         details={
             "views_ms": views,
             "p95_ms": max(each["p95"] for each in views.values()),
@@ -133,6 +133,7 @@ class _Console:
             "letters": lambda turn: f"/letters?page={turn + 2}",
             "letters, far behind": lambda turn: f"/letters?page={(turn + 1) * letters // 50 // (_TIMES + 2) + 1}",
             "letters by a condition": lambda turn: selected("/letters", turn),
+            "letters by a value": lambda turn: "/letters?" + urlencode({"where": f"value ->> '$.order' = '{turn}'"}),
             "letters by exception": lambda turn: f"/letters?exception=Key*&page={turn + 2}",
             "letter": letter,
             "story of a letter": lambda turn: f"{letter(turn)}/story",

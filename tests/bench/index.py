@@ -17,6 +17,8 @@ from kafka_redelivery.dead_letters.jobs import OpenJob
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import By
 from kafka_redelivery.dead_letters.reading import no_progress
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.schemas import LocalSchemas
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -39,6 +41,14 @@ _WITHIN_S = 300.0
 _EACH_OF_A_JOB = 10
 """Every tenth letter is set aside by a job, so that states are not all the same."""
 
+_SCHEMA_ID = 7
+_SCHEMA_FILE = "order.avsc"
+_SCHEMA = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "order", "type": "long"}, {"name": "note", "type": "string"}],
+}
+
 _FAILURES = (
     ("ConnectionError", "the bank does not answer: connection refused"),
     ("KeyError", "order {number} has no 'iban'"),
@@ -50,7 +60,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     """Yield one result."""
     n = options.n or (20_000 if options.quick else 1_000_000)
     source = bed.topic("source", options.partitions)
-    with bed.team(source, "Passes", options, parameters={"n": n}) as team:
+    with bed.team(source, "Passes", options, parameters={"n": n}, **sources_of(source, options)) as team:
         bed.report_progress(f"writing {n:,} dead letters")
         write_letters(team, range(n), options)
         set_aside(team, n, options)
@@ -72,7 +82,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     yield Result(
         workload="index",
         mode="transacted",
-        params={"n": n, **options.params("value_bytes", "partitions", "repeat")},
+        params={"n": n, **options.params("value_bytes", "partitions", "repeat", "avro")},
         records_per_s=round(rate),
         baseline=Baseline(name="consume, all parts of each record", records_per_s=round(limit)),
         ratio=round(median(bare["seconds"] / ours["seconds"] for ours, bare in zip(built, read, strict=True)), 3),
@@ -94,8 +104,17 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     )
 
 
+def sources_of(source: str, options: Options) -> dict[str, Any]:
+    """Return the section of the sources, if it is another one."""
+    if not options.avro:
+        return {}
+    return {"sources": [{"topic": source, "value": {"format": "avro", "schemas": {_SCHEMA_ID: _SCHEMA_FILE}}}]}
+
+
 def write_letters(team: Team, numbers: range, options: Options) -> None:
     """Write dead letters with these numbers."""
+    (team.folder / _SCHEMA_FILE).write_text(json.dumps(_SCHEMA))
+    codec = AvroCodec(LocalSchemas({_SCHEMA_ID: _SCHEMA}), write_id=_SCHEMA_ID)
     values, now_ms = Values(options.value_bytes), time.time_ns() // 1_000_000
     producer = Producer(producer_config({"bootstrap.servers": team.bed.servers}, transactional_id=None))
     for number in numbers:
@@ -106,7 +125,8 @@ def write_letters(team: Team, numbers: range, options: Options) -> None:
         user = [("traceparent", b"00-%032x-%016x-01" % (number * 7919, number))]
         lineage = Lineage(team.source, partition, offset, now_ms, deliveries=4)
         headers = dead_letter_headers(lineage, team.name, user, decision, now_ms)
-        value = json.dumps({"order": number, "note": values.value(number).hex()[: options.value_bytes - 30]}).encode()
+        order = {"order": number, "note": values.value(number).hex()[: options.value_bytes - 30]}
+        value = codec.encode(order) if options.avro else json.dumps(order).encode()
         producer.produce(team.dead_letters, value, b"k%d" % (number % options.keys), partition, headers=list(headers))
         producer.poll(0)
     if producer.flush(60):
@@ -153,7 +173,7 @@ def build(servers: str, file: str, folder: str) -> dict[str, Any]:  # noqa: ARG0
     """Bring an index up to date, and measure it."""
     settings = load_settings(Path(file).read_text(encoding="utf-8"))
     began_s, cpu_s = time.monotonic(), time.process_time()
-    with closing(Index.open(settings, path=Path(folder))) as index:
+    with closing(Index.open(settings, path=Path(folder), base=Path(file).parent)) as index:
         index.refresh()
         done = {"seconds": time.monotonic() - began_s, "cpu_s": time.process_time() - cpu_s}
         ((letters,),) = index.rows("SELECT count(*) FROM letters")
@@ -164,7 +184,7 @@ def build(servers: str, file: str, folder: str) -> dict[str, Any]:  # noqa: ARG0
 def ask(servers: str, file: str, folder: str) -> dict[str, Any]:  # noqa: ARG001 - given to every actor
     """Ask an index that is up to date, and measure the answers."""
     settings = load_settings(Path(file).read_text(encoding="utf-8"))
-    with closing(Index.open(settings, path=Path(folder))) as index:
+    with closing(Index.open(settings, path=Path(folder), base=Path(file).parent)) as index:
         questions: dict[str, Callable[[], object]] = {
             "refresh": index.refresh,
             "list": lambda: index.summary((By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE)),

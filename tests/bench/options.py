@@ -29,6 +29,7 @@ class Options:
     repeat: int = 3
     session_s: float = 45
     transaction_s: float = 30
+    avro: bool = False
     quick: bool = False
     profile: Path | None = None
 

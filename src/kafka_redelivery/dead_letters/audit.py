@@ -7,7 +7,7 @@ beside them, before it is done, so that nothing is done that is not written.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.topology.wire.pauses import PauseTarget
 from kafka_redelivery.transport.errors import RefusalCause, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
@@ -78,6 +79,15 @@ def note_outage(settings: Settings, by: str, dependency: str, until_ms: int | No
     """Write that a person is about to open or close the outage of a dependency; raises as :func:`write_note`."""
     about = dependency if until_ms is None else f"{dependency} until {printable_time(until_ms)}"
     write_note(settings, by, "open outage" if opens else "close outage", about)
+
+
+def note_pause(
+    settings: Settings, by: str, targets: Iterable[PauseTarget], until_ms: int | None, note: str, *, pauses: bool
+) -> None:
+    """Write that a person is about to pause or resume; without targets everything. Raises as :func:`write_note`."""
+    about = ", ".join(map(str, targets)) or "everything"
+    about += f" until {printable_time(until_ms)}" if until_ms else ""
+    write_note(settings, by, "pause" if pauses else "resume", about, note=note)
 
 
 def write_note(

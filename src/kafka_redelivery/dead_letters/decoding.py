@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,13 +11,20 @@ from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.decoded_json import as_json
-from kafka_redelivery.serdes.errors import DecodeError, SerdeError
-from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, SerdeError
+from kafka_redelivery.serdes.framing import HEADER, KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection
 
 _LEVELS: Final = 200
 """How deep a value may be nested to be shown."""
+
+_ASKED: Final = 100
+"""How many schemas are asked for that are missing: bytes that are no value may name any."""
+
+
+class SchemaLackingError(Exception):
+    """The schema of a value cannot be had at present."""
 
 
 class Decoded(NamedTuple):
@@ -64,26 +70,67 @@ class LetterCodecs:
         )
 
 
-def texts_of(settings: LetterSource, base: Path) -> Mapping[str, Callable[[bytes, bytes | None], str | None]]:
-    """Return what makes text of the values of each source whose values have a schema: the JSON of the decoded value.
+class ValueTexts:
+    """Makes text of the values of one source, whose values name their schema: the JSON of the decoded value.
 
-    It takes the value and the header of its schema id. Of a value that cannot be decoded it makes ``None``.
-
-    Raises:
-        SerdeError: a schema of the configuration cannot be read.
+    A schema that cannot be had is asked for once: a registry that does not answer takes seconds each time. After
+    :meth:`again` it is asked for once more. Not thread-safe.
     """
+
+    def __init__(self, section: CodecSection, base: Path) -> None:
+        """Take the settings; ``base`` is the folder that paths of schemas are relative to. Nothing is opened yet."""
+        self._section, self._base = section, base
+        self._codec: Codec | None = None
+        self._had: set[bytes] = set()
+        self._lacking: dict[bytes, str] = {}
+        self._away = ""
+
+    def again(self) -> None:
+        """Ask once more for schemas that could not be had."""
+        self._lacking.clear()
+        self._away = ""
+
+    def __call__(self, value: bytes, header: bytes | None = None) -> str | None:
+        """Return the JSON; ``None`` for what is no value of its schema.
+
+        Args:
+            value: the bytes.
+            header: that of the schema id, if the record has it.
+
+        Raises:
+            SchemaLackingError: the schema cannot be had at present.
+        """
+        named = value[: HEADER.size] if header is None else header
+        if named not in self._had:
+            problem = self._lacking.get(named) or self._away
+            if not problem and len(self._lacking) >= _ASKED:
+                problem = f"{_ASKED} schemas are missing"
+            if problem:
+                raise SchemaLackingError(problem)
+        try:
+            if self._codec is None:
+                self._codec = codecs(self._section, self._base)[1]
+            found = as_json(decoded(self._codec, value, header))
+        except DecodeError as error:
+            if error.code is not DecodeCode.UNKNOWN_SCHEMA:
+                return None
+            problem = self._lacking[named] = str(error)
+            raise SchemaLackingError(problem) from None
+        except SerdeError as error:
+            self._away = str(error)
+            raise SchemaLackingError(self._away) from None
+        if len(self._had) < _ASKED:
+            self._had.add(named)
+        return found
+
+
+def texts_of(settings: LetterSource, base: Path) -> Mapping[str, ValueTexts]:
+    """Return what makes text of the values of each source whose values name a schema."""
     return {
-        source.topic: partial(_json_text, codecs(CodecSection(key=source.key, value=source.value), base)[1])
+        source.topic: ValueTexts(CodecSection(value=source.value), base)
         for source in settings.sources
         if source.value.format in WITH_SCHEMA
     }
-
-
-def _json_text(codec: Codec, data: bytes, header: bytes | None = None) -> str | None:
-    try:
-        return as_json(decoded(codec, data, header))
-    except SerdeError:
-        return None
 
 
 def decode(codec: Codec, data: bytes | None, header: bytes | None = None) -> Decoded:

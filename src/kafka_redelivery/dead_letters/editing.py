@@ -43,7 +43,7 @@ class LetterEditing:
         """
         if not settings.dead_letters.edit:
             raise RedriveError("deadLetters.edit is false in the configuration: values are not edited here")
-        self._settings, self._options = settings, options
+        self._settings, self._options, self._base = settings, options, base
         self.ledger = Ledger(settings, options.group)
         self.found, _ = found_letter(settings, self.ledger, name)
         with self._index() as index:
@@ -62,7 +62,7 @@ class LetterEditing:
             raise RedriveError(f"{name} cannot be edited: {error}") from error
 
     def _index(self) -> AbstractContextManager[Index]:
-        return Index.refreshed(self._settings, self._options.group)
+        return Index.refreshed(self._settings, self._options.group, base=self._base)
 
     def _preview(self, index: Index) -> Preview:
         letter, standing, _ = self.found

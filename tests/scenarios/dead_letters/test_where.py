@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_redelivery.dead_letters.index import refresh
 from tests.scenarios.dead_letters.test_show import ORDER, UNITED
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent
 from tests.scenarios.running import Group, exactly
@@ -37,21 +38,28 @@ def test_each_command_that_selects_letters_takes_a_condition(group: Group) -> No
     assert dlq_json(group, "list", "--where", "sends = 1 and job is not null")["letters"] == 2
 
 
-def test_avro_values(group: Group, registry: Registry) -> None:  # noqa: F811
-    """They are decoded by the configuration's codec when letters are read, and are not on the disk."""
+def test_avro_values(group: Group, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """The index has them decoded, as soon as the registry gives the schema. Without them all letters are decoded."""
+    monkeypatch.setattr(refresh, "_ASK_AGAIN_MS", 0)
     registry.add(7, ORDER)
     serde = {"format": "avro", "registry": {"url": registry.url}}
     group.prepare(sources=[{"topic": group.source, "value": serde}])
     values = [UNITED, b"\0\0\0\0\x08UA", b"no Avro", UNITED.replace(b"UA", b"DL"), None, UNITED]
     group.cluster.produce(group.dead_letters, [replace(died(group, n), value=value) for n, value in enumerate(values)])
     united = ["--where", "value ->> '$.carrier' = 'UA' and cast(value ->> '$.amount' as double) > 100"]
-    listed = dlq_json(group, "list", "--each", *united)
-    assert sorted(each["key"] for each in listed["each"]) == ["k0", "k5"]
-    assert dlq_json(group, "list", "--where", "value is null")["letters"] == 3
+    registry.instead = 401, b"{}"
+    refused = dlq(group, "list", *united)
+    assert "5 values cannot be decoded" in refused.err, refused
+    assert "401" in refused.err, refused
+    registry.instead = None
+    for more in ((), ("--set", "deadLetters.index.decode=false")):
+        listed = dlq_json(group, "list", "--each", *united, *more)
+        assert sorted(each["key"] for each in listed["each"]) == ["k0", "k5"]
+        assert dlq_json(group, "list", "--where", "value is null", *more)["letters"] == 3
+        assert "2 values cannot be decoded" in dlq(group, "summary", *united, *more).err
     assert dlq_json(group, "redrive", "--dry-run", *united)["letters"] == 2
-    assert dlq_json(group, "summary", *united)["letters"] == 2
     assert dlq_json(group, "redrive", "--yes", *united)["sent"] == 2
-    assert dlq_json(group, "list", "--where", "sends = 1")["letters"] == 2
+    assert dlq_json(group, "list", "--where", "sends = 1", *more)["letters"] == 2
     index = [file.read_bytes() for file in (group.folder / "index").rglob("*") if file.is_file()]
     assert index
     assert not any(UNITED in stored or b"carrier" in stored for stored in index)

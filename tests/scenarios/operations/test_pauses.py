@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from kafka_redelivery.cli.console.job_book import JobBook
 from kafka_redelivery.consumers.operations.pausing import control_tail, observed, owners_of
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_settings
@@ -83,7 +84,12 @@ def test_a_source_is_paused_and_resumed(group: Group) -> None:
     assert all(each["obeys"] for each in screen["pausing"]["processes"])
     assert screen["pausing"]["pauses"][0]["topic"] == group.source
 
-    _obeyed(group, "resume", "--all", members=3)
+    _obeyed(group, "resume", "--all", "--note", "it is back", members=3)
+    trail = JobBook(load_settings(group.file.read_text(encoding="utf-8"))).look().trail
+    about = f"source {group.source}"
+    assert [(each.what, each.about, each.note) for each in trail] == [
+        ("resume", "everything", "it is back"), ("pause", about, ""), ("pause", about, ""),
+    ]  # fmt: skip
     group.settle()
     group.stop()
     assert group.outputs() == exactly(range(60))

@@ -202,6 +202,9 @@ def refreshed_index(
             settings, group, wanted, path=folder, base=base, progress=report_progress, waiting=waiting
         ) as index:
             shown.close()
+            undecoded = "" if wanted is None else index.undecoded(wanted)
+            if undecoded:
+                stderr().print(undecoded)
             yield index
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,6 +72,7 @@ def pause(
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
+    _note(settings, targets, until_ms, note, pauses=True)
     seen = pausing.pause(settings, targets, until_ms, wait_s, listing, by=author(), note=note)
     _print(seen, as_json=as_json)
 
@@ -81,6 +82,7 @@ def resume(
     overrides: Overrides = None,
     source: Sources = None,
     tier: Tiers = None,
+    note: Note = "",
     everything: Everything = False,
     yes: Yes = False,
     wait: Wait = WAIT,
@@ -101,7 +103,21 @@ def resume(
     if asks:
         ask(f"end all pauses of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
+    _note(settings, targets, None, note, pauses=False)
     _print(pausing.resume(settings, targets, wait_s, listing), as_json=as_json)
+
+
+def _note(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, note: str, *, pauses: bool) -> None:
+    """Write it to the audit trail. A pause is needed in an emergency, so it goes on if that fails."""
+    from kafka_redelivery.consumers.errors import RedriveError
+    from kafka_redelivery.dead_letters.audit import note_pause
+    from kafka_redelivery.dead_letters.ledger import author
+    from kafka_redelivery.transport.errors import TransportError
+
+    try:
+        note_pause(settings, author(), targets, until_ms, note, pauses=pauses)
+    except (RedriveError, TransportError) as error:
+        stderr().print(f"it is not in the audit trail: {error}", style="yellow")
 
 
 def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: bool, yes: bool, as_json: bool) -> bool:

@@ -99,7 +99,7 @@ class Console:
             "edits": self.settings.dead_letters.edit and not self.options.hide_payloads,
         }
         self.rendering = Rendering(self.assets, common)
-        self.letters = Letters(self.settings, self.options)
+        self.letters = Letters(self.settings, self.options, base=self.base)
         self.searches = Searches(self.settings, self.letters.stop)
         self.book = JobBook(self.settings)
         self.index: Polled[IndexState] = Polled(

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.console.options import ConsoleOptions
@@ -97,6 +98,9 @@ class Letters:
     stop: threading.Event = field(default_factory=threading.Event)
     """Ends a refresh."""
 
+    base: Path = field(default_factory=Path)
+    """The folder of the configuration."""
+
     _writer: Index | None = None
     _offsets: PartitionOffsets | None = None
     """The client of :meth:`refresh`, until it fails."""
@@ -116,7 +120,7 @@ class Letters:
             ConsumersError, TransportError: as :meth:`Index.refresh`.
         """
         if self._writer is None:
-            self._writer = Index.open(self.settings, path=self.options.index)
+            self._writer = Index.open(self.settings, path=self.options.index, base=self.base)
             self._state = self._writer.state  # what an earlier console or command has left can be asked at once
         offsets, self._offsets = self._offsets or PartitionOffsets(self.settings.kafka, timeout_s=TIMEOUT_S), None
         topics = ClusterAdmin(self.settings.kafka, calls=offsets.calls).partition_counts()
@@ -241,19 +245,26 @@ class Kept(NamedTuple):
         return sum(self.topics.values())
 
 
-def answered(wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
-    """Return the answer about a selection, and why there is none.
+def answered(letters: Letters, wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
+    """Return the answer about a selection, and why there is none, or what it lacks.
 
     Both are empty if the selection has faults, and while the index is being built: the page says so itself.
     """
     if wanted.faults:
         return None, ""
     try:
-        return ask(), ""
+        return ask(), undecoded(letters, wanted)
     except NotReadYetError:
         return None, ""
     except LIBRARY_ERRORS as error:
         return None, str(error)
+
+
+def undecoded(letters: Letters, wanted: Chosen) -> str:
+    """Return how many values cannot be decoded that a selection asks for, see :meth:`Index.undecoded`."""
+    if wanted.selection.where is None:
+        return ""
+    return letters.ask(("undecoded", wanted.key), lambda index: index.undecoded(wanted.selection))
 
 
 def kept(letters: Letters) -> Kept:
@@ -302,6 +313,8 @@ def preview_of(
     options: JobOptions,
     topics: Mapping[str, int],
     ends: Mapping[Partition, int] | None = None,
+    *,
+    skip_refused: bool = False,
 ) -> Preview | None:
     """Return what a job would send; ``None`` if the index cannot tell.
 
@@ -311,14 +324,24 @@ def preview_of(
         options: how they are sent.
         topics: those of the cluster and their numbers of partitions.
         ends: letters below these are meant; without it, all that the index has.
+        skip_refused: whether letters are left out that there is no topic for.
 
     Raises:
         RedriveError: a target is refused or does not exist.
     """
     return letters.ask(
-        ("preview", wanted.key, options, tuple((ends or {}).items()), wall_clock_ms() // 1000),
+        ("preview", wanted.key, options, tuple((ends or {}).items()), skip_refused, wall_clock_ms() // 1000),
         lambda index: (
-            preview(letters.settings, index, wanted.selection, options, topics, wall_clock_ms(), ends)
+            preview(
+                letters.settings,
+                index,
+                wanted.selection,
+                options,
+                topics,
+                wall_clock_ms(),
+                ends,
+                skip_refused=skip_refused,
+            )
             if index.can_select(wanted.selection)
             else None
         ),

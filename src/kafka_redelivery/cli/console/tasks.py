@@ -128,13 +128,32 @@ class Tasks:
         for thread in self._threads:
             thread.join(_STOP_S)
 
-    def send(self, user: User, selection: Selection, options: JobOptions, agreed: Agreed, note: str = "") -> Task:
+    def send(
+        self,
+        user: User,
+        selection: Selection,
+        options: JobOptions,
+        agreed: Agreed,
+        note: str = "",
+        *,
+        skip_refused: bool = False,
+    ) -> Task:
         """Create a job of what a user has agreed to, and run it. If the topics say something else, the task asks."""
 
         def make(task: Task) -> OpenJob | None:
             with self.index(selection, self.progress(task)) as index:
                 ask = partial(self._agreed, task)
-                return create_job(self._settings, index, selection, options, ask, agreed, signature(user), note)
+                return create_job(
+                    self._settings,
+                    index,
+                    selection,
+                    options,
+                    ask,
+                    agreed,
+                    signature(user),
+                    note,
+                    skip_refused=skip_refused,
+                )
 
         return self.begin(user, "discard" if options.discard else "redrive", make)
 

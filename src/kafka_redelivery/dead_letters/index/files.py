@@ -29,7 +29,7 @@ from pydantic.dataclasses import dataclass
 from kafka_redelivery.consumers.errors import IndexUnusableError
 from kafka_redelivery.dead_letters.foreign.systems import Recognition
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Of the format of all files. An index of another version is built anew."""
 
 GRACE_S: Final = 1800.0
@@ -58,6 +58,9 @@ class StoredFile:
 
     checksum: int
     """CRC-32, compared before letters are sent or removed: a bit that flips in a state would send them twice."""
+
+    waiting: int = 0
+    """Of letters: how many values are not decoded, because their schemas could not be had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,9 @@ class Basis:
     undecodable: tuple[str, ...] = ()
     """Sources whose values are no text, such as Avro, and are left out."""
 
+    decoded: tuple[tuple[str, str], ...] = ()
+    """Sources whose values are decoded, each with a digest of how."""
+
     question: bool = False
     """Whether it says which letters one selection means, which is about what it does not keep."""
 
@@ -150,6 +156,16 @@ class Manifest:
     """The slots that the file was computed for. They may be others if the process was killed in a refresh."""
 
     refreshed_ms: int = 0
+    asked_ms: int = 0
+    """When schemas that could not be had were asked for last."""
+
+    lacking: str = ""
+    """Why one could not be had."""
+
+    @property
+    def waiting(self) -> int:
+        """How many values are not decoded, because their schemas could not be had."""
+        return sum(each.waiting for each in self.letter_files)
 
     @property
     def files(self) -> tuple[StoredFile, ...]:

@@ -6,8 +6,8 @@ processes may use it, and why one that is killed leaves it whole. Everything in 
 anew if it is damaged, of another version, cluster or configuration, or deleted.
 
 Every command asks it which letters are meant. A question about what it does not keep (values, with
-``deadLetters.index.values: false``; decoded Avro) is answered for each letter while a temporary index is built, which
-keeps the answers alone.
+``deadLetters.index.values: false``; decoded ones, with ``decode: false``) is answered for each letter while a temporary
+index is built, which keeps the answers alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -28,7 +29,7 @@ from platformdirs import user_cache_path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import IndexUnusableError, RedriveError
-from kafka_redelivery.dead_letters.decoding import texts_of
+from kafka_redelivery.dead_letters.decoding import ValueTexts, texts_of
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.refresh import Question, Refresh
 from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, can_select, condition_of
@@ -37,7 +38,7 @@ from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, LetterState, Selection, Standing, letter_document
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, refuse_group
-from kafka_redelivery.topology.config.settings import WITH_SCHEMA
+from kafka_redelivery.topology.config.settings import WITH_SCHEMA, SerdeSection
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import identities
@@ -89,9 +90,16 @@ _ROW: Final = """
 class Index:
     """An open index. Not thread-safe."""
 
-    def __init__(self, settings: LetterSource, basis: Basis, folder: IndexFolder, clock: Clock = wall_clock_ms) -> None:
+    def __init__(
+        self,
+        settings: LetterSource,
+        basis: Basis,
+        folder: IndexFolder,
+        clock: Clock = wall_clock_ms,
+        base: Path = Path(),
+    ) -> None:
         """Use :meth:`open`."""
-        self._settings, self._basis, self._folder, self._clock = settings, basis, folder, clock
+        self._settings, self._basis, self._folder, self._clock, self._base = settings, basis, folder, clock, base
         self._duckdb: duckdb.DuckDBPyConnection | None = None
         self._manifest: Manifest | None = None
         self._known: dict[str, list[tuple[Any, ...]]] = {}
@@ -104,6 +112,7 @@ class Index:
         group: str | None = None,
         *,
         path: Path | None = None,
+        base: Path = Path(),
     ) -> Self:
         """Open the kept index of a group's dead letters on the cluster of the settings.
 
@@ -111,6 +120,7 @@ class Index:
             settings: how to reach Kafka, and the names of topics.
             group: the group whose jobs say where letters stand, if not that of the settings.
             path: the folder of all indexes; default: that of the settings, else one in the user's cache.
+            base: the folder of the configuration, to which paths of schemas are relative.
 
         Raises:
             IndexUnusableError: the folder cannot be written.
@@ -119,7 +129,7 @@ class Index:
         wanted = settings.dead_letters.index
         basis = _basis(settings, group)
         folder = path or (None if wanted.path is None else Path(wanted.path)) or default_folder()
-        return cls(settings, basis, IndexFolder(folder / _name(basis)))
+        return cls(settings, basis, IndexFolder(folder / _name(basis)), base=base)
 
     @classmethod
     @contextmanager
@@ -144,23 +154,22 @@ class Index:
             group: as :meth:`open`.
             selection: what will be asked.
             path: as :meth:`open`.
-            base: the folder of the configuration, to which paths of schemas are relative.
+            base: as :meth:`open`.
             progress: as :meth:`refresh`.
             waiting: as :meth:`refresh`.
             letters: as :meth:`refresh`.
 
         Raises:
             IndexUnusableError: a temporary one cannot be written either.
-            SerdeError: a schema of the configuration cannot be read.
             RedriveError, TransportError: as :meth:`refresh`.
         """
         wanted, basis = selection or Selection(), _basis(settings, group)
-        question = None if can_select(wanted, basis) else Question(wanted, basis, texts_of(settings, base))
+        question = None if can_select(wanted, basis) else Question(wanted, basis)
         with ExitStack() as opened:
             index = None
             if question is None:
                 try:
-                    index = opened.enter_context(closing(cls.open(settings, group, path=path)))
+                    index = opened.enter_context(closing(cls.open(settings, group, path=path, base=base)))
                     index.refresh(progress, waiting=waiting, letters=letters)
                 except IndexUnusableError as error:
                     _log.warning("without an index all dead letters are read: %s", error)
@@ -168,7 +177,8 @@ class Index:
             if index is None:
                 folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="redelivery-index-"))
                 asked = replace(basis, question=question is not None)
-                index = opened.enter_context(closing(cls(settings, asked, IndexFolder(Path(folder) / "index"))))
+                temporary = cls(settings, asked, IndexFolder(Path(folder) / "index"), base=base)
+                index = opened.enter_context(closing(temporary))
                 index._question = question  # noqa: SLF001 - of this class
                 index.refresh(progress, letters=letters)
             yield index
@@ -189,7 +199,7 @@ class Index:
         manifest = self._folder.manifest()
         if manifest is None or manifest.basis != self._basis or not manifest.refreshed_ms:
             return 0
-        return zlib.crc32(replace(manifest, refreshed_ms=0).text())
+        return zlib.crc32(replace(manifest, refreshed_ms=0, asked_ms=0).text())
 
     @property
     def seen(self) -> int:
@@ -209,7 +219,7 @@ class Index:
 
     def reader(self) -> Self:
         """Return this index for another thread, without asking Kafka."""
-        return type(self)(self._settings, self._basis, IndexFolder(self.path), self._clock)
+        return type(self)(self._settings, self._basis, IndexFolder(self.path), self._clock, self._base)
 
     def close(self) -> None:
         """Close it. What is asked afterwards opens it again."""
@@ -249,7 +259,7 @@ class Index:
         question = self._question
         anew = anew or question is not None  # its answers may be about where letters stood
         refresh = Refresh(
-            self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, question
+            self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, self._texts, question
         )
         refresh.run(waiting, anew=anew, letters=letters)
 
@@ -309,9 +319,35 @@ class Index:
             wanted = "key or header" if selection.where is None else "condition"
             lacking = "" if self._basis.values else "; it keeps no keys, headers and values (deadLetters.index.values)"
             if self._basis.values and self._basis.undecodable:
-                lacking = "; it has no decoded Avro values. `redelivery dlq list` reads and decodes them"
+                lacking = "; it has no decoded values (deadLetters.index.decode); `redelivery dlq list` decodes them"
             raise IndexUnusableError(f"the index cannot select letters by this {wanted}{lacking}")
         return Condition("chosen") if self._question else condition_of(selection, self.once, self._basis)
+
+    @cached_property
+    def _texts(self) -> Mapping[str, ValueTexts]:
+        """They stay, because they hold the schemas."""
+        return texts_of(self._settings, self._base) if self._basis.decoded or self._question else {}
+
+    def undecoded(self, selection: Selection) -> str:
+        """Return how many values cannot be decoded, and why; empty if the selection does not ask for values, or none.
+
+        Raises:
+            IndexUnusableError: as :meth:`select`.
+        """
+        if selection.where is None or "value" not in selection.where.columns:
+            return ""
+        if self._question is not None:
+            number, lacking = self._question.undecoded, self.snapshot.lacking
+        else:
+            found = "origin IN (SELECT unnest(?::VARCHAR[])) AND value IS NULL AND size IS NOT NULL"
+            topics = [topic for topic, _ in self._basis.decoded]
+            sql = f"SELECT count(*) FROM stored_letters WHERE {found}"  # noqa: S608 - text of ours
+            ((number,),) = self.rows(sql, [topics]) if topics else ((0,),)
+            lacking = self.snapshot.lacking if self.snapshot.waiting else ""
+        if not number:
+            return ""
+        values = "1 value cannot be decoded, and is" if number == 1 else f"{number:,} values cannot be decoded, and are"
+        return f"{values} NULL in --where" + (f"; some wait for a schema: {lacking}" if lacking else "")
 
     @property
     def ours(self) -> Condition:
@@ -426,16 +462,25 @@ class Index:
 
 def _basis(settings: LetterSource, group: str | None) -> Basis:
     refuse_group(settings, group or settings.group)
-    class_only = settings.failure_details.class_only
+    class_only, wanted = settings.failure_details.class_only, settings.dead_letters.index
+    values = wanted.values and not class_only
+    coded = {each.topic: each.value for each in settings.sources if each.value.format in WITH_SCHEMA}
     return Basis(
         version=VERSION,
         cluster=identities(settings.kafka, ()).cluster,
         group=group or settings.group,
-        values=settings.dead_letters.index.values and not class_only,
+        values=values,
         class_only=class_only,
-        undecodable=tuple(sorted(each.topic for each in settings.sources if each.value.format in WITH_SCHEMA)),
+        undecodable=() if values and wanted.decode else tuple(sorted(coded)),
+        decoded=tuple((topic, _digest(coded[topic])) for topic in sorted(coded)) if values and wanted.decode else (),
         recognition=settings.recognition if isinstance(settings, OtherSystem) else None,
     )
+
+
+def _digest(section: SerdeSection) -> str:
+    """Return what changes with how values are decoded. Of the registry only its address counts."""
+    how = section.format, sorted(section.schemas.items()), section.reader, section.registry.get("url")
+    return hashlib.sha256(repr(how).encode()).hexdigest()[:12]
 
 
 def default_folder() -> Path:

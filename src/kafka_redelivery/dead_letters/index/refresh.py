@@ -15,6 +15,7 @@ import duckdb
 from arro3.core import Table
 
 from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.dead_letters.decoding import SchemaLackingError, ValueTexts
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import Basis, Facts, IndexFolder, Manifest, Slot
 from kafka_redelivery.dead_letters.index.rows import SCHEMA, RowMaker, answered, table_of
@@ -40,14 +41,17 @@ _FILE_ROWS: Final = 40_000
 _FILE_BYTES: Final = 12 << 20
 """When a file of letters or actions is written, so that memory stays flat."""
 
+_ASK_AGAIN_MS: Final = 60_000
+"""After so long schemas are asked for again that could not be had. A registry that does not answer takes seconds."""
+
 
 class Question:
     """A selection that letters are compared with while they are read."""
 
-    def __init__(
-        self, selection: Selection, basis: Basis, decoded: Mapping[str, Callable[[bytes, bytes | None], str | None]]
-    ) -> None:
-        self.selection, self._basis, self.decoded = selection, basis, decoded
+    def __init__(self, selection: Selection, basis: Basis) -> None:
+        self.selection, self._basis = selection, basis
+        self.undecoded = 0
+        """Values that could not be decoded."""
 
     def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> set[tuple[int, int]]:
         """Return slot and offset of those letters that are meant."""
@@ -69,6 +73,7 @@ class Refresh:
     settled: bool
     now_ms: int
     offsets: PartitionOffsets
+    texts: Mapping[str, ValueTexts]
     question: Question | None = None
 
     _ends: Mapping[Partition, int] = field(init=False, default_factory=dict)
@@ -143,7 +148,10 @@ class Refresh:
         places = {Partition(each.topic, each.partition): each for each in manifest.slots}
         question = self.question
         numbers: dict[tuple[str, int], int] = {place: each.number for place, each in places.items()}
-        rows = RowMaker(numbers, self.basis, {} if question is None else question.decoded)
+        asks = not manifest.asked_ms <= self.now_ms < manifest.asked_ms + _ASK_AGAIN_MS
+        if asks:
+            manifest = self._decoded(store, manifest)
+        rows = RowMaker(numbers, self.basis, self.texts)
         schema = SCHEMA if question is None else SCHEMA | {"chosen": "BOOLEAN"}
         held = _NextFile()
         positions: dict[Partition, int] = {}
@@ -165,9 +173,31 @@ class Refresh:
                 manifest = _written(store, manifest, held.take(), positions)
                 self.folder.publish(manifest)
         manifest = _written(store, manifest, held.take(), positions)
+        if rows.lacking:
+            manifest = replace(manifest, lacking=rows.lacking, asked_ms=self.now_ms if asks else manifest.asked_ms)
+        if question is not None:
+            question.undecoded = rows.undecoded
         if manifest.letter_files == before.letter_files and _starts(manifest) == _starts(before):
             return manifest
         return replace(manifest, letter_files=store.letters_left(manifest.letter_files, manifest.slots))
+
+    def _decoded(self, store: Store, manifest: Manifest) -> Manifest:
+        """Decode values whose schemas could not be had before."""
+        for each in self.texts.values():
+            each.again()
+        lacking = ""
+
+        def text(origin: str, value: bytes, header: bytes | None) -> str | None:
+            nonlocal lacking
+            try:
+                return self.texts[origin](value, header)
+            except SchemaLackingError as error:
+                lacking = str(error)
+                raise
+
+        files = [store.decoded(each, text) if each.waiting else each for each in manifest.letter_files]
+        asked_ms = self.now_ms if lacking else 0
+        return replace(manifest, letter_files=tuple(files), lacking=lacking, asked_ms=asked_ms)
 
     def _facts(self, store: Store, manifest: Manifest, found: Identities, jobs: str, actions: str) -> Manifest:
         partitions = [

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from arro3.core import Array, DataType, Table, list_array
 
+from kafka_redelivery.dead_letters.decoding import SchemaLackingError, ValueTexts
 from kafka_redelivery.dead_letters.foreign.letter import foreign_letter
 from kafka_redelivery.dead_letters.foreign.systems import ANY
 from kafka_redelivery.dead_letters.index.files import Basis
@@ -59,13 +60,16 @@ SCHEMA: Final = {
     "header_names": "VARCHAR[]",
     "header_values": "VARCHAR[]",
     "value": "VARCHAR",
+    "waiting": "BLOB",
+    "waiting_header": "BLOB",
     "size": "INTEGER",
     "no_content": "BOOLEAN",
     "system": "VARCHAR",
 }
 """The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that
-in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text; ``no_content`` and ``system`` are
-those of :class:`Letter`. The headers are those that no other column has."""
+in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text; ``waiting`` is a value whose schema
+cannot be had at present, with the header of its schema id, if there is one; ``no_content`` and ``system`` are those of
+:class:`Letter`. The headers are those that no other column has."""
 
 _TYPES: Final = {
     "INTEGER": DataType.int32(),
@@ -101,6 +105,9 @@ _CODES: Final = re.compile(rb"https?/[0-9.]+|(?<!\d)\d{3}(?!\d)", re.IGNORECASE)
 Columns: TypeAlias = "dict[str, Sequence[object] | _Lists]"
 """The columns of some letters."""
 
+Values: TypeAlias = tuple[Sequence[str | None], Sequence[bytes | None], Sequence[bytes | None]]
+"""The columns ``value``, ``waiting`` and ``waiting_header``."""
+
 Cause: TypeAlias = tuple[str | None, str | None, str | None, str | None, str | None]
 """Reason, exception, message, place and fingerprint; ``None`` where its headers do not say it."""
 
@@ -111,16 +118,22 @@ class RowMaker:
     Args:
         slots: the number that stands for each topic and partition.
         basis: what is kept.
-        decoded: makes text of the values of a source that are no text, to answer a question.
+        texts: makes text of the values of each source whose values are no text, and are kept or asked for.
     """
 
     def __init__(
         self,
         slots: Mapping[tuple[str, int], int],
         basis: Basis,
-        decoded: Mapping[str, Callable[[bytes, bytes | None], str | None]] | None = None,
+        texts: Mapping[str, ValueTexts] | None = None,
     ) -> None:
-        self._slots, self._basis, self._decoded = slots, basis, decoded or {}
+        self._slots, self._basis, self._decoded = slots, basis, texts or {}
+        self.lacking = ""
+        """Why a schema could not be had; empty if all could."""
+
+        self.undecoded = 0
+        """Values that could not be decoded, with those of such a schema."""
+
         self._undecodable = frozenset(basis.undecodable)
         self._texts, self._attempts, self._causes = _Texts(), _Attempts(), _Causes(class_only=basis.class_only)
 
@@ -205,7 +218,7 @@ class RowMaker:
         ends = list(accumulate(map(len, headers), initial=0))
         if not (self._basis.values or self._basis.question):
             blank = [None] * len(messages)
-            return _payload_columns(blank, blank, blank, names, [None] * len(names), ends)
+            return _payload_columns(blank, blank, (blank, blank, blank), names, [None] * len(names), ends)
         keys, values = [each.key() for each in messages], [each.value() for each in messages]
         if self._undecodable and not self._basis.question:
             values = [None if o in self._undecodable else v for o, v in zip(origins, values, strict=True)]
@@ -219,18 +232,27 @@ class RowMaker:
         origins: Sequence[str | None],
         values: Sequence[bytes | None],
         headers: Sequence[Mapping[str, bytes | None]],
-    ) -> list[str | None]:
+    ) -> Values:
+        waiting, named = list[bytes | None]([None] * len(values)), list[bytes | None]([None] * len(values))
         if not self._decoded:
-            return _decoded(values, _none)
+            return _decoded(values, _none), waiting, named
+        found = list[str | None]()
         decoded = self._decoded
-        return [
-            None
-            if value is None
-            else decoded[origin](value, each.get(VALUE_HEADER))
-            if origin and origin in decoded
-            else _text(value, _none)
-            for origin, value, each in zip(origins, values, headers, strict=True)
-        ]
+        for number, (origin, value) in enumerate(zip(origins, values, strict=True)):
+            texts = decoded.get(origin) if origin else None
+            text = None
+            if value is not None and texts is not None:
+                header = headers[number].get(VALUE_HEADER)
+                try:
+                    text = texts(value, header)
+                except SchemaLackingError as error:
+                    self.lacking = str(error)
+                    waiting[number], named[number] = value, header
+                self.undecoded += text is None
+            elif value is not None:
+                text = _text(value, _none)
+            found.append(text)
+        return found, waiting, named
 
 
 class _Texts(dict[bytes | None, str | None]):
@@ -322,7 +344,7 @@ class _Causes(dict[bytes | None, Cause]):
 def _payload_columns(
     keys: Sequence[object],
     raw_keys: Sequence[object],
-    values: Sequence[object],
+    values: Values,
     names: Sequence[str],
     contents: Sequence[str | None],
     ends: Sequence[int],
@@ -330,7 +352,9 @@ def _payload_columns(
     return {
         "key": keys,
         "raw_key": raw_keys,
-        "value": values,
+        "value": values[0],
+        "waiting": values[1],
+        "waiting_header": values[2],
         "header_names": _Lists(names, ends),
         "header_values": _Lists(contents, ends),
     }
@@ -344,11 +368,16 @@ def table_of(columns: Columns, schema: Mapping[str, str] = SCHEMA) -> Table:
 def answered(columns: Columns, basis: Basis, chosen: Collection[tuple[int, int]]) -> Columns:
     """Return columns without what an index does not keep, and with ``chosen``: those at these slots and offsets."""
     places = zip(columns["slot"], columns["offset"], strict=True)
-    found = columns | {"chosen": [place in chosen for place in places]}
+    blank = [None] * len(columns["slot"])
+    found = columns | {
+        "chosen": [place in chosen for place in places],
+        "waiting": blank,
+        "waiting_header": blank,
+    }
     if basis.values:
         pairs = zip(columns["origin"], columns["value"], strict=True)
         return found | {"value": [None if origin in basis.undecodable else value for origin, value in pairs]}
-    headers, blank = cast("_Lists", columns["header_values"]), [None] * len(columns["slot"])
+    headers = cast("_Lists", columns["header_values"])
     names = _Lists([None] * len(headers.elements), headers.ends)
     return found | {"key": blank, "raw_key": blank, "value": blank, "header_values": names}
 

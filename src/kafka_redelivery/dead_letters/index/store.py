@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,10 @@ import duckdb
 from arro3.core import Table
 
 from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.dead_letters.decoding import SchemaLackingError
 from kafka_redelivery.dead_letters.index.facts import ACTION_COLUMNS, HISTORY, OWNED_COLUMNS, STANDINGS, owned_by
 from kafka_redelivery.dead_letters.index.files import Facts, IndexFolder, Manifest, Slot, StoredFile
+from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.index.sql import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.topology.redrive.job import Job
 
@@ -114,11 +117,55 @@ class Store:
 
     def write(self, kind: str, batches: Sequence[Table]) -> StoredFile:
         """Write rows of a kind: ``letters`` or ``actions``."""
-        self._duckdb.register("batch", Table.from_batches([each for table in batches for each in table.to_batches()]))
+        rows = Table.from_batches([each for table in batches for each in table.to_batches()])
+        self._duckdb.register("batch", rows)
         try:
-            return self._write(kind, "FROM batch")
+            new = self._write(kind, "FROM batch")
         finally:
             self._duckdb.unregister("batch")
+        return replace(new, waiting=rows.num_rows - rows.column("waiting").null_count) if kind == "letters" else new
+
+    def decoded(self, file: StoredFile, texts: Callable[[str, bytes, bytes | None], str | None]) -> StoredFile:
+        """Return a file of letters in which values are decoded whose schemas can be had now.
+
+        Args:
+            file: it has values that wait for their schemas.
+            texts: makes text of a value of a source, and raises ``SchemaLackingError``.
+        """
+        letters = files_in(self._folder.path, [file])
+        places, found = list[tuple[int, int]](), list[str | None]()
+        columns = 'slot, "offset", origin, waiting, waiting_header'
+        waiting = f"SELECT {columns} FROM {letters} WHERE waiting IS NOT NULL"  # noqa: S608 - text of ours
+        for slot, offset, origin, value, header in run(self._duckdb, waiting):
+            with suppress(SchemaLackingError):
+                found.append(texts(origin, value, header))
+                places.append((slot, offset))
+        if not found:
+            return file
+        slots, offsets = zip(*places, strict=True)
+        schema = {"slot": "INTEGER", "offset": "BIGINT", "text": "VARCHAR"}
+        batch = table_of({"slot": slots, "offset": offsets, "text": found}, schema)
+        self._duckdb.register("batch", batch)
+        try:
+            new = self._write(
+                "letters",
+                f"""
+                SELECT letters.* REPLACE (
+                    coalesce(batch.text, letters.value) AS value,
+                    CASE WHEN batch.slot IS NULL THEN letters.waiting END AS waiting,
+                    CASE WHEN batch.slot IS NULL THEN letters.waiting_header END AS waiting_header
+                )
+                FROM {letters} AS letters LEFT JOIN batch USING (slot, "offset")
+                """,  # noqa: S608 - text of ours
+            )
+        finally:
+            self._duckdb.unregister("batch")
+        return self._counted(new)
+
+    def _counted(self, file: StoredFile) -> StoredFile:
+        """Return a file of letters with the number of those that wait for a schema."""
+        ((waiting,),) = run(self._duckdb, f"SELECT count(waiting) FROM {files_in(self._folder.path, [file])}")  # noqa: S608
+        return replace(file, waiting=waiting)
 
     def letters_left(self, files: Sequence[StoredFile], slots: Iterable[Slot]) -> tuple[StoredFile, ...]:
         """Return files of letters in which small ones are merged; all of them, if many of the letters are deleted."""
@@ -141,6 +188,8 @@ class Store:
         self, kind: str, files: Sequence[StoredFile], replaced: Sequence[StoredFile], sql: str
     ) -> tuple[StoredFile, ...]:
         new = self._write(kind, sql.format(files_in(self._folder.path, replaced)))
+        if any(each.waiting for each in replaced) and new.rows:
+            new = self._counted(new)
         return (*(each for each in files if each not in replaced), *([new] if new.rows else []))
 
     def owned(self, jobs: Iterable[Job]) -> StoredFile | None:

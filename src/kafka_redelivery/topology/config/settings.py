@@ -354,6 +354,10 @@ class IndexSection(Section):
         default=True,
         description="false: no keys, header values and values on the disk; so is failureDetails: class-only.",
     )
+    decode: bool = Field(
+        default=True,
+        description="false: no decoded values of Avro, Protobuf and JSON Schema; a condition on them reads all.",
+    )
     path: str | None = Field(None, min_length=1, description="Folder of all indexes. Absent: in the user's cache.")
 
 

@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.operations.flow import Flow, Movement
 from kafka_redelivery.consumers.operations.pausing import AppliedPauses
 from kafka_redelivery.consumers.operations.status import GroupStatus, TopicBacklog
+from kafka_redelivery.dead_letters import audit
 from kafka_redelivery.topology.wire.pauses import Pause, PauseScope, PauseTarget
 from tests.unit.cli.console.consoles import client, console_of, guarded
 from tests.unit.consumers.records import NOW
@@ -56,7 +57,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def named(_settings: object, sources: list[str], *_: object) -> list[PauseTarget]:
         return [PauseTarget(PauseScope.SOURCE, each) for each in sources] or [PauseTarget(PauseScope.GROUP)]
 
-    monkeypatch.setattr(pauses, "write_note", note)
+    monkeypatch.setattr(audit, "write_note", note)
     monkeypatch.setattr(pausing, "pause", pause)
     monkeypatch.setattr(pausing, "targets_of", named)
     monkeypatch.setattr(pauses, "TopicMetadataCache", lambda _: None)

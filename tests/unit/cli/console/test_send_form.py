@@ -1,12 +1,20 @@
 """The form of a redrive says which letters its page has counted, so that later ones are not sent."""
 
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from kafka_redelivery.cli.console.pages import send
 from kafka_redelivery.cli.console.pages.send import Asked, _ends
 from kafka_redelivery.cli.console.selection_form import Chosen
+from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.transport.protocols import Partition
+from tests.unit.cli.console.consoles import client, console_of, guarded
+from tests.unit.consumers.records import NOW
 
 
 def test_the_ends_come_back() -> None:
@@ -20,3 +28,17 @@ def test_the_ends_come_back() -> None:
 def test_a_form_without_them(text: str) -> None:
     """Another program may post anything: the present ends then count, and the number of letters has to fit."""
     assert _ends(text) is None
+
+
+def test_letters_without_a_topic_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the box is ticked, with their number by topic, and so is the job."""
+
+    def preview(*given: Any, skip_refused: bool) -> Preview:  # noqa: ANN401 - as of the page
+        assert skip_refused
+        targets = Counter({"billing.ready.orders": 7})
+        return Preview(given[1].selection, given[2], None, NOW, total=7, targets=targets, skipped=Counter(gone=3))
+
+    monkeypatch.setattr(send, "preview_of", preview)
+    page = client(guarded(console_of(tmp_path))).get("/redrive?skip=1").text
+    assert '<b>3</b> are left out: there is no topic <span class="mono wrap">gone</span> to send to' in page
+    assert 'name="skip" value="1" checked' in page

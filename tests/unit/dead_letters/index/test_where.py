@@ -76,7 +76,7 @@ def test_what_is_not_kept_is_answered_alike(index: Index, text: str) -> None:
         return
     wanted = Selection(where=where)
     if index.can_select(wanted):
-        question = Question(wanted, _ASKED, {})
+        question = Question(wanted, _ASKED)
         found = question.chosen(index.path, Manifest(basis=_ASKED, slots=SLOTS), _TABLE)
         assert _chosen(index, where) == [f"{TOPIC}-{slot}@{offset}" for slot, offset in sorted(found)]
 

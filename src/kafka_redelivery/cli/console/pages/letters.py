@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, exportable_of, listed, summary, undecoded
 from kafka_redelivery.cli.console.requests import action, go_to, page_number, refuse_without
 from kafka_redelivery.cli.console.selection_form import UNDECIDED, Chosen, chosen
 from kafka_redelivery.cli.console.tasks import signature
@@ -41,7 +41,7 @@ _CHUNK: Final = 2**18
 def show_failures(console: Console, request: Request) -> Response:
     """Show groups of letters."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads, state=UNDECIDED)
-    found, fault = answered(wanted, lambda: summary(console.letters, wanted))
+    found, fault = answered(console.letters, wanted, lambda: summary(console.letters, wanted))
     return console.page(
         request,
         "failures.html",
@@ -57,7 +57,7 @@ def show_failures(console: Console, request: Request) -> Response:
 def show_texts(console: Console, request: Request) -> Response:
     """Show the distinct texts of a group, which is asked for when a person opens it: it reads every message."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
-    found, fault = answered(wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
+    found, fault = answered(console.letters, wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
     return console.page(request, "parts/texts.html", 400 if wanted.faults else 200, summary=found, fault=fault)
 
 
@@ -65,7 +65,9 @@ def show(console: Console, request: Request) -> Response:
     """Show a page of letters."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
     number, oldest = page_number(request), request.query_params.get("order") == "oldest"
-    found, fault = answered(wanted, lambda: listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest))
+    found, fault = answered(
+        console.letters, wanted, lambda: listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest)
+    )
     return console.page(
         request,
         "letters.html",
@@ -131,7 +133,7 @@ def show_export(console: Console, request: Request) -> Response:
     wanted, found, fault = chosen(request.query_params, hide_payloads=False), None, ""
     if not wanted.faults:
         try:
-            found = exportable_of(console.letters, wanted)
+            found, fault = exportable_of(console.letters, wanted), undecoded(console.letters, wanted)
         except LIBRARY_ERRORS as error:
             fault = str(error)
     return console.page(request, "export.html", wanted=wanted, found=found, fault=fault)

@@ -20,10 +20,9 @@ from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.consumers.operations.flow import Flow
-from kafka_redelivery.dead_letters.audit import write_note
+from kafka_redelivery.dead_letters.audit import note_pause
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import OptionError
-from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
 from kafka_redelivery.transport.admin.topics import TopicMetadataCache
 
@@ -95,9 +94,8 @@ def pause(console: Console, request: Request, form: FormData, user: User) -> Res
     try:
         until_ms = _until_ms(given["until"] or given["for"])
         targets = _targets(console, given["target"])
-        about = ", ".join(map(str, targets)) + (f" until {printable_time(until_ms)}" if until_ms else "")
         by, note = signature(user), given["note"]
-        write_note(console.settings, by, "pause", about, note=note)
+        note_pause(console.settings, by, targets, until_ms, note, pauses=True)
         pausing.pause(console.settings, targets, until_ms, _OBEYED_S, by=by, note=note)
     except LIBRARY_ERRORS as error:
         field = error.option if isinstance(error, OptionError) else "target"
@@ -115,7 +113,7 @@ def resume(console: Console, request: Request, form: FormData, user: User) -> Re
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "this form is damaged") from None
     try:
-        write_note(console.settings, signature(user), "resume", str(target))
+        note_pause(console.settings, signature(user), [target], None, "", pauses=False)
         pausing.resume(console.settings, [target], _OBEYED_S)
     except LIBRARY_ERRORS as error:
         return show_topology(console, request, str(error), "resume")

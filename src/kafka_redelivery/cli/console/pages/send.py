@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of, undecoded
 from kafka_redelivery.cli.console.requests import action, go_to, note_of, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import Phase, Task, signature
@@ -46,6 +46,9 @@ class Asked(NamedTuple):
     fault: str = ""
     """Why nothing can be sent."""
 
+    lacks: str = ""
+    """What the selection cannot be compared with."""
+
     note: str = ""
     """Why the user does it."""
 
@@ -54,6 +57,11 @@ class Asked(NamedTuple):
 
     ends: Mapping[Partition, int] | None = None
     """The ends of the dead-letter topics before the preview: letters below these are meant."""
+
+    @property
+    def skips_refused(self) -> bool:
+        """Whether letters are left out that there is no topic for."""
+        return bool(self.given.get("skip"))
 
     @property
     def ends_text(self) -> str:
@@ -116,7 +124,9 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
     shown = {} if preview is None else preview.document()
     agreed = Agreed(shown, asked.ends, asked.topics)
-    task = console.tasks.send(user, asked.wanted.selection, asked.options, agreed, asked.note)
+    task = console.tasks.send(
+        user, asked.wanted.selection, asked.options, agreed, asked.note, skip_refused=asked.skips_refused
+    )
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
     return go_to(task.address)
@@ -134,7 +144,9 @@ def _asked(
     console: Console, given: QueryParams | FormData, *, discard: bool, ends: Mapping[Partition, int] | None = None
 ) -> Asked:
     wanted = chosen(given, hide_payloads=console.options.hide_payloads)
-    texts = {name: str(given.get(name, "")).strip()[:300] for name in ("to", "rate", "max_redrives", "again", "keep")}
+    texts = {
+        name: str(given.get(name, "")).strip()[:300] for name in ("to", "rate", "max_redrives", "again", "keep", "skip")
+    }
     faults: dict[str, str] = {}
     rate = _number(texts["rate"], "rate", faults, MIN_RATE, MAX_RATE)
     most = _number(texts["max_redrives"], "max_redrives", faults, 1, 2**31 - 1)
@@ -158,10 +170,10 @@ def _asked(
         return asked
     topics = {} if state is None else state.topics
     try:
-        preview = preview_of(console.letters, wanted, options, topics, asked.ends)
+        preview = preview_of(console.letters, wanted, options, topics, asked.ends, skip_refused=asked.skips_refused)
+        return asked._replace(preview=preview, lacks=undecoded(console.letters, wanted))
     except LIBRARY_ERRORS as error:
         return asked._replace(fault=str(error))
-    return asked._replace(preview=preview)
 
 
 def _number(text: str, name: str, faults: dict[str, str], least: float, most: float) -> float | None:
