@@ -43,10 +43,11 @@ def letter(
     failure: Failure | None = None,
     deliveries: int = 5,
     headers: Sequence[tuple[str, bytes | None]] = (),
+    group: str = "billing",
 ) -> Sent:
     """Return a dead letter of partition 0 of a source."""
     lineage = Lineage(source, 0, offset, at_ms - 1000, deliveries)
     failure = failure or Failure(FailureKind.RAISED, "KeyError", f"no plane {offset}")
     decision = DeadLetter(Reason.REDELIVERIES_EXCEEDED, failure, 0)
-    made = dead_letter_headers(lineage, "billing", list(headers), decision, at_ms)
+    made = dead_letter_headers(lineage, group, list(headers), decision, at_ms)
     return Sent(value, b"key-%d" % offset, made, 0, at_ms)

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_redelivery.dead_letters.jobs import OpenJob
+from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.pipeline.archive.archive import (
     Archive,
     archive_session,
@@ -20,11 +24,14 @@ from kafka_redelivery.pipeline.archive.archive import (
     run_archive,
 )
 from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.archive.states import update_states
 from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.wire.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 from tests.pipeline.archive_command import command
-from tests.pipeline.delta_table import files, forget_delta
+from tests.pipeline.delta_table import files, forget_delta, remove_column
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
@@ -48,7 +55,10 @@ def session(spark: SparkSession) -> SparkSession:
 def test_the_archive_holds_what_the_topics_hold(
     session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """Each dead letter is one row with its bytes, headers and decoded value. A second run adds new dead letters."""
+    """Each dead letter is one row with its bytes, headers and decoded value. A second run adds new dead letters.
+
+    Later runs say what became of them, also in a table of an earlier version.
+    """
     source, other = f"{unique}.orders", f"{unique}.shared"
     letters, strange = f"DLQ.{source}", f"DLQ.{other}"
     cluster.create(letters, strange, partitions=2, config=KEPT)
@@ -60,18 +70,18 @@ def test_the_archive_holds_what_the_topics_hold(
     pending = count_pending(session, archive, read_positions(session, archive))
 
     runs = [run_archive(session, archive), run_archive(session, archive)]
-    cluster.produce(letters, [letter(source, 9)])
+    cluster.produce(letters, [letter(source, number, group=unique) for number in (9, 10)])
     later = count_pending(session, archive, read_positions(session, archive))
     runs.append(run_archive(session, archive))
 
     assert pending == {(letters, 0): 2, (strange, 1): 2}
-    assert later == {(letters, 0): 1}
-    assert [run.letters for run in runs] == [4, 0, 1]
+    assert later == {(letters, 0): 2}
+    assert [run.letters for run in runs] == [4, 0, 2]
     table = read_table(session, archive.output)
     assert {each.name: each.dataType for each in table.schema} == {each.name: each.dataType for each in ARCHIVE_SCHEMA}
     rows = read(session, archive)
     assert {(topic, offset) for topic, _, offset in rows} == {
-        *((letters, offset) for offset in range(3)),
+        *((letters, offset) for offset in range(4)),
         *((strange, offset) for offset in range(2)),
     }
     _is_as_written(rows[letters, 0, 0], source)
@@ -83,6 +93,28 @@ def test_the_archive_holds_what_the_topics_hold(
         row = rows[strange, 1, offset]
         assert (row["origin"], row["reason"], row["expiration"]) == (UNKNOWN_ORIGIN, None, None)
         assert [(each["key"], each["value"]) for each in row["headers"] or ()] == [list(_HOSTILE), []][offset]
+
+    assert all(f"{unique}.dlq.jobs" in run.states_problem for run in runs)
+    _discard(cluster, archive, letters, 2)
+    remove_column(tmp_path / "table", "decided_at")  # an earlier version did not write it
+    forget_delta(session)
+    assert [update_states(session, archive.output, archive.settings) for _ in range(2)] == [1, 0]
+    found = read(session, archive)
+    assert len(found) == 6
+    assert [found[letters, 0, offset]["state"] for offset in range(4)] == [None, None, "discarded", "waiting"]
+    assert [found[letters, 0, offset]["job"] for offset in range(1, 4)] == [None, "aside", None]
+    assert [found[letters, 0, offset]["decided_at"] is None for offset in range(1, 4)] == [True, False, True]
+    assert found[letters, 0, 2]["value"] == rows[letters, 0, 2]["value"]
+
+
+def _discard(cluster: Cluster, archive: Archive, letters: str, offset: int) -> None:
+    """Let a job set a dead letter aside."""
+    naming, place = archive.settings.naming(), SliceId(letters, 0)
+    cluster.create(naming.jobs_topic(), naming.actions_topic())
+    ledger, options = Ledger(archive.settings), JobOptions(group=archive.settings.group, discard=True)
+    spec = JobSpec(job="aside", at_ms=0, by="a test", seen=ledger.seen, options=options, selection={}, slices=(place,))
+    ledger.append("aside", job_records(spec, {place: OffsetSet([offset])}))
+    assert OpenJob(archive.settings, ledger, "aside").run(Event(), no_progress)
 
 
 def _is_as_written(row: dict[str, Any], source: str) -> None:

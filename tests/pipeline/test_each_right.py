@@ -62,7 +62,8 @@ class Jobs:
             make_report(archive_session(self._spark), Request(settings=settings), wall_clock_ms())
             return []
         archive = Archive.of(settings, folder, str(folder / "table"))
-        return list(map(missing_text, run_archive(archive_session(self._spark), archive).missing))
+        done = run_archive(archive_session(self._spark), archive)
+        return [*map(missing_text, done.missing), done.states_problem]
 
     def done(self) -> bool:
         """Handle what waits; return whether all records have their outcome."""

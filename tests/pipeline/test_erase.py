@@ -110,7 +110,7 @@ def test_several_erasures(spark: SparkSession, archive: Archive) -> None:
     log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
     assert not [text for text in _TOLD if text in log]
     assert erase(session, archive.output, Predicate(where=_where("reason = 'unheard of'")), dry_run=True).rows == 0
-    with pytest.raises(OptionError, match="the archive has no state"):
+    with pytest.raises(OptionError, match="there is no state here"):
         erase(session, archive.output, Predicate(where=_where("state = 'waiting'")))
     with pytest.raises(OptionError, match="nothing says which rows"):
         Predicate()

@@ -52,7 +52,7 @@ def archive(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Da
         for each in LETTERS
     ]
     path = str(tmp_path_factory.mktemp("archive") / "table")
-    made = dead_letters(spark.createDataFrame(rows, _RECORDS), SourceCodecs({}, ""), {})
+    made = dead_letters(spark.createDataFrame(rows, _RECORDS), SourceCodecs({}, ""), {}, "billing")
     made.coalesce(1).write.format("delta").partitionBy("day").save(path)
     return read_table(spark, path)
 

@@ -130,11 +130,16 @@ def _print_run(output: str, run: ArchiveRun, *, as_json: bool, more: bool = Fals
     """Print what a run has archived; with ``more`` runs to come, its JSON document is one line."""
     if as_json:
         counts = {"letters": run.letters, "batches": len(run.batches)}
-        document = {"ok": True, "dryRun": False, **counts, "output": output, **_lacking(run)}
+        document = {"ok": True, "dryRun": False, **counts, "states": run.states, "output": output, **_lacking(run)}
+        document["statesProblem"] = run.states_problem or None
         document["compacted"] = None if run.compacted is None else asdict(run.compacted)
         print_json(document, indent=None if more else 2)
         return
     print_text(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
+    if run.states:
+        print_text(f"{run.states:,} rows have another state")
+    if run.states_problem:
+        stderr().print(f"what became of dead letters is not known: {run.states_problem}", style="yellow")
     if (done := run.compacted) is not None and done.folders:
         print_text(f"{done.before:,} small files compacted to {done.after:,} in {done.folders:,} folders")
     _print_lacking(run.missing, run.removed)

@@ -30,15 +30,19 @@ class ActionRow(NamedTuple):
     text: str = ""
     """Of ``refused``, why."""
 
+    at_ms: int = 0
+    """When it was written (epoch ms); 0 = not known."""
+
 
 OWNED_COLUMNS: Final = """
     position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, topic_id VARCHAR, partition INTEGER, "offset" BIGINT
 """
-ACTION_COLUMNS: Final = (
-    'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT, text VARCHAR'
-)
+ACTION_COLUMNS: Final = """
+    sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT, text VARCHAR,
+    at_ms BIGINT
+"""
 
-_INTEGERS: Final = frozenset({"offset", "sequence", "slice", "number"})
+_INTEGERS: Final = frozenset({"offset", "sequence", "slice", "number", "at_ms"})
 
 
 def owned_by(job: Job) -> Table:
@@ -68,7 +72,7 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
     ``gone``, ``parked``, ``set_aside``, ``refused``: what became of a letter that was not sent. ``in_doubt``: a record
     of the slice cannot be read. Any other: the outcome of a letter that was sent.
     """
-    for job, number, what in actions:
+    for job, number, what, at_ms in actions:
         match what:
             case ChunkProgress():
                 found = [("through", what.through, what.sent, "")]
@@ -83,7 +87,7 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
             case None:
                 found = []
         for row in found:
-            yield ActionRow(sequence, job, number, *row)
+            yield ActionRow(sequence, job, number, *row, at_ms)
             sequence += 1
 
 
@@ -113,17 +117,17 @@ _STEPS: Final = """
     ), unsent AS (
         SELECT job, slice, "offset",
                min(CASE kind WHEN 'gone' THEN 1 WHEN 'parked' THEN 2 WHEN 'set_aside' THEN 3 ELSE 4 END) AS why,
-               arg_max(text, sequence) AS reason
+               arg_max(text, sequence) AS reason, arg_max(at_ms, sequence) AS at_ms
         FROM actions
         WHERE kind IN ('gone', 'parked', 'set_aside', 'refused')
         GROUP BY job, slice, "offset"
     ), outcomes AS (
-        SELECT job, slice, "offset", arg_max(kind, sequence) AS outcome
+        SELECT job, slice, "offset", arg_max(kind, sequence) AS outcome, arg_max(at_ms, sequence) AS at_ms
         FROM actions
         WHERE kind IN ('recovered', 'dead_again', 'discarded', 'expired')
         GROUP BY job, slice, "offset"
     ), dealt AS (
-        SELECT owned.*, unsent.why, unsent.reason, coalesce(in_doubt, false) AS in_doubt,
+        SELECT owned.*, unsent.why, unsent.reason, unsent.at_ms AS unsent_ms, coalesce(in_doubt, false) AS in_doubt,
                owned."offset" <= coalesce(progress.through, -1) AS done
         FROM owned
         LEFT JOIN doubts USING (job, slice)
@@ -144,7 +148,12 @@ _STEPS: Final = """
                    ELSE coalesce(outcomes.outcome, 'sent')
                END AS state,
                in_doubt OR (done AND (why IS NULL OR NOT adds_up)) AS was_sent,
-               CASE WHEN state = 'refused' THEN dealt.reason ELSE '' END AS reason
+               CASE WHEN state = 'refused' THEN dealt.reason ELSE '' END AS reason,
+               CASE
+                   WHEN NOT done OR NOT adds_up OR in_doubt THEN 0
+                   WHEN why IS NOT NULL THEN unsent_ms
+                   ELSE coalesce(outcomes.at_ms, 0)
+               END AS decided_ms
         FROM dealt
         JOIN slots ON slots.topic = dealt.topic AND slots.partition = dealt.partition
                   AND (dealt.topic_id = slots.topic_id OR '' IN (dealt.topic_id, slots.topic_id))
@@ -158,11 +167,12 @@ _STEPS: Final = """
 STANDINGS: Final = f"""
     {_STEPS}
     SELECT slot, "offset", arg_max(state, place) AS state, arg_max(job, place) AS job,
-           count(*) FILTER (was_sent)::INTEGER AS sends
+           count(*) FILTER (was_sent)::INTEGER AS sends, arg_max(decided_ms, place) AS decided_ms
     FROM steps WHERE state IS NOT NULL
     GROUP BY slot, "offset"
 """  # noqa: S608 - a constant
-"""Where each letter stands that a job has or had, except those that are free again."""
+"""Where each letter stands that a job has or had, except those that are free again. ``decided_ms`` is when its job or its
+record ended; 0 while neither has, or if that is not known."""
 
 HISTORY: Final = f"""
     {_STEPS}

@@ -111,7 +111,8 @@ def empty_letters() -> str:
 
 def empty_standings() -> str:
     """Return a query for no standings."""
-    return _empty({"slot": "INTEGER", "offset": "BIGINT", "state": "VARCHAR", "job": "VARCHAR", "sends": "INTEGER"})
+    columns = {"slot": "INTEGER", "offset": "BIGINT", "state": "VARCHAR", "job": "VARCHAR", "sends": "INTEGER"}
+    return _empty({**columns, "decided_ms": "BIGINT"})
 
 
 def _empty(columns: Mapping[str, str]) -> str:

@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.pipeline.archive.dead_letters import SourceCodecs, dead_letters
 from kafka_redelivery.pipeline.archive.delta_table import (
     DELTA_CONFIGURATION,
@@ -26,6 +27,7 @@ from kafka_redelivery.pipeline.archive.delta_table import (
     optimize,
     partition_columns,
 )
+from kafka_redelivery.pipeline.archive.states import update_states
 from kafka_redelivery.pipeline.errors import PipelineError, without_stack
 from kafka_redelivery.pipeline.frames import Frames
 from kafka_redelivery.pipeline.lake.files import LakeFiles
@@ -37,13 +39,16 @@ from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.errors import grant
+from kafka_redelivery.transport.errors import TransportError, grant
 from kafka_redelivery.transport.protocols import Partition
 
 DEFAULT_BATCH: Final = 200_000
 """The default number of dead letters in a micro-batch."""
 
 _POLL_S: Final = 1
+_STATES_S: Final = 600.0
+"""After so long a run that others follow brings the states up to date: it writes each file with a changed row again."""
+
 _MIN_FILES: Final = 2
 _MIN_FILES_FOLLOWING: Final = 16
 """A folder is compacted when it has this many small files, by a run that others follow."""
@@ -153,6 +158,12 @@ class ArchiveRun:
 
     removed: list[RemovedLetters] = field(default_factory=list)
     missing: tuple[str, ...] = ()
+    states: int = 0
+    """The number of rows whose state has changed."""
+
+    states_problem: str = ""
+    """Why the states are not known; empty if they are."""
+
     compacted: CompactionResult | None = None
     """``None`` = the table was not to be compacted, or the run was stopped before."""
 
@@ -209,9 +220,13 @@ def follow(spark: SparkSession, archive: Archive, every: timedelta, stop: Event)
     Raises:
         PipelineError, TransportError: see :func:`run_archive`.
     """
+    next_s = 0.0
     while not stop.is_set():
-        run = run_archive(spark, archive, stop=stop, min_files=_MIN_FILES_FOLLOWING)
-        if run.letters or run.removed or run.compacted not in {None, CompactionResult()}:
+        states = monotonic_s() >= next_s
+        run = run_archive(spark, archive, stop=stop, min_files=_MIN_FILES_FOLLOWING, states=states)
+        if states:
+            next_s = monotonic_s() + _STATES_S
+        if run.letters or run.removed or run.states or run.compacted not in {None, CompactionResult()}:
             yield run
         stop.wait(every.total_seconds())
 
@@ -223,8 +238,9 @@ def run_archive(
     on_progress: Callable[[ArchiveRun], None] = lambda _: None,
     stop: Event | None = None,
     min_files: int = _MIN_FILES,
+    states: bool = True,
 ) -> ArchiveRun:
-    """Archive the dead letters that exist now.
+    """Archive the dead letters that exist now, and say of those in the table what became of them.
 
     Args:
         spark: a session of :func:`archive_session`.
@@ -232,6 +248,7 @@ def run_archive(
         on_progress: called about once a second.
         stop: when set, the run ends early; the next run continues there.
         min_files: how many small files a folder has to have to be compacted.
+        states: whether to say what became of the letters.
 
     Raises:
         PipelineError: the checkpoint cannot be read, or Kafka removed dead letters and ``skip_removed`` is false. Or
@@ -251,11 +268,23 @@ def run_archive(
         )
     if found.bounds:
         _append(spark, archive, found, run, on_progress, stop)
+    if states and not stop.is_set():
+        _update_states(spark, archive, run)
     if archive.compact and not stop.is_set():
         table = LakeFiles(spark, archive.output)
         now_ms = wall_clock_ms()
         run.compacted = optimize(spark, table, now_ms, min_files=min_files) if is_delta(table) else CompactionResult()
     return run
+
+
+def _update_states(spark: SparkSession, archive: Archive, run: ArchiveRun) -> None:
+    """Bring the states up to date. Whether they are known or not, the letters are archived."""
+    try:
+        run.states = update_states(spark, archive.output, archive.settings)
+    except (ConsumersError, TransportError) as error:
+        run.states_problem = str(error)
+    except PySparkException as error:
+        raise PipelineError(without_stack(error)) from error
 
 
 def _append(
@@ -286,7 +315,7 @@ def _start(spark: SparkSession, archive: Archive, found: Positions) -> Streaming
     layout = partition_columns(spark, LakeFiles(spark, archive.output))
     # One task gets the dead letters of a partition of the table, because each task writes a file for each of them.
     # Spark splits one that is much larger than others.
-    letters = dead_letters(records, archive.codecs, found.marks).hint("rebalance", *layout)
+    letters = dead_letters(records, archive.codecs, found.marks, archive.settings.group).hint("rebalance", *layout)
     writer = letters.writeStream.queryName("archive").format("delta").partitionBy(*layout)
     writer = writer.option("compression", "zstd")
     # A table of an earlier version gets the columns of this one.

@@ -35,7 +35,7 @@ _AGAIN_S: Final = 1.0
 """A job that begins after the limit is cancelled at the latest after this time."""
 
 _LACKING: Final = frozenset({"state", "job", "sends"})
-"""Columns that the archive does not have: jobs come after it."""
+"""Columns that conditions on the archive do not have: its states are those of its last run."""
 
 
 def condition(where: Where) -> Column:
@@ -44,14 +44,14 @@ def condition(where: Where) -> Column:
     Only the columns that it names are sent to Python.
 
     Raises:
-        OptionError: it names a column that the archive does not have.
+        OptionError: it names a column that the archive does not have here.
     """
     missing = sorted(where.columns & _LACKING)
     if missing:
         raise OptionError(
             "where",
-            f"the archive has no {', '.join(missing)}: what became of a letter is known to `redelivery dlq` alone; "
-            "leave it out of --where",
+            f"there is no {', '.join(missing)} here: an archive has the states of its last run, and `redelivery dlq` "
+            "those of now; leave it out of --where",
         )
     names = sorted(where.columns) or ["offset"]
     sql, parameters = where.duckdb

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.pipeline.frames import header, header_number, header_text, header_time
 from kafka_redelivery.pipeline.lake.table import utc_day
 from kafka_redelivery.pipeline.spark.codecs import arrow_function, codecs_here
@@ -92,6 +93,10 @@ _COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("normal_message", StringType()),
     ("place", StringType()),
     ("fingerprint", StringType()),
+    # What became of it, as far as the last run knows.
+    ("state", StringType()),
+    ("job", StringType()),
+    ("decided_at", TimestampType()),
     # What divides and orders the table.
     ("day", DateType()),
     ("origin", StringType()),
@@ -144,13 +149,14 @@ class SourceCodecs:
         return cls(sections, str(base), schemas, settings.failure_details)
 
 
-def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, str]) -> DataFrame:
+def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, str], group: str) -> DataFrame:
     """Convert records of dead-letter topics to rows of the archive, one row per record.
 
     Args:
         records: rows of Spark's Kafka source, with headers. A header that cannot be parsed becomes null.
         codecs: codecs of the sources, which decode keys and values.
         marks: the mark of each dead-letter topic, as far as it is known.
+        group: the group whose jobs say what became of its letters. Those of others have no state.
     """
     letters = records.withColumns(
         {
@@ -196,6 +202,9 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, s
         "day": utc_day("timestamp"),
         "origin": F.when(F.col("origin_address").rlike(_TOPIC), F.col("origin_address")).otherwise(UNKNOWN_ORIGIN),
         "place": F.nullif(_place(), F.lit("")),
+        "state": F.when(F.col("origin_group") == group, LetterState.WAITING.value),
+        "job": F.lit(None),
+        "decided_at": F.lit(None),
         **{name: F.col(f"cause.{name}") for name in ("reason", "exception", "message")},
         **{name: F.col(f"decoded.{name}") for name in _FIELDS},
     }

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import translate
 from typing import Final
 
-from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.dead_letters.where.where import Where
@@ -54,6 +54,7 @@ DELTA_CONFIGURATION: Final = {
 """Settings of a session that writes the table."""
 
 _LAYOUT: Final = ("day",)
+_CHANGED: Final = "redelivery_changed_rows"
 _FILE: Final = "_erased_file"
 _WILDCARDS: Final = frozenset("*?[")
 _CLUSTERED_BY: Final = "origin"
@@ -155,6 +156,33 @@ def optimize(spark: SparkSession, files: LakeFiles, now_ms: int, *, min_files: i
     over = [day for day, number in small.items() if day < today and number > 1]
     clustered = "" if _CLUSTERED_BY in partition_columns(spark, files) else f" ZORDER BY ({_CLUSTERED_BY})"
     return _optimize(spark, files, running, "") + _optimize(spark, files, over, clustered)
+
+
+def merge(spark: SparkSession, files: LakeFiles, changed: DataFrame, key: Sequence[str], days: Iterable[str]) -> None:
+    """Replace columns of rows of the table. Only the files that have such rows are written again.
+
+    Args:
+        spark: a session of :func:`archive_session`.
+        files: the table.
+        changed: rows with the columns of the key and those to replace, which the table need not have yet.
+        key: columns that tell the rows of the table apart; two that are null are equal.
+        days: the days of these rows.
+    """
+    columns = [each for each in changed.schema if each.name not in key]
+    present = spark.read.format("delta").load(files.root).columns
+    lacking = [f"{each.name} {each.dataType.simpleString()}" for each in columns if each.name not in present]
+    if lacking:
+        spark.sql(f"ALTER TABLE {_name(files)} ADD COLUMNS ({', '.join(lacking)})")
+    changed.createOrReplaceTempView(_CHANGED)
+    same = " AND ".join(f"old.{each} <=> new.{each}" for each in key)
+    new = ", ".join(f"{each.name} = new.{each.name}" for each in columns)
+    try:
+        spark.sql(
+            f"MERGE INTO {_name(files)} AS old USING {_CHANGED} AS new ON old.day IN ({_listed(days)}) AND {same} "
+            f"WHEN MATCHED THEN UPDATE SET {new}"
+        )
+    finally:
+        spark.catalog.dropTempView(_CHANGED)
 
 
 def erase(spark: SparkSession, path: str, chosen: Predicate, *, dry_run: bool = False) -> Erasure:

@@ -103,7 +103,10 @@ class TopicFrames:
             archived_ends = self._archived_ends(last.collect())
         details = self._settings.failure_details
         newer = dead_letters(
-            self._records(self._letters, archived_ends), SourceCodecs({}, "", details=details), self._marks
+            self._records(self._letters, archived_ends),
+            SourceCodecs({}, "", details=details),
+            self._marks,
+            self._settings.group,
         )
         whole = newer if archived is None else newer.unionByName(archived)
         selected = F.lit(True) if where is None else condition(where)  # noqa: FBT003 - a literal

@@ -180,6 +180,8 @@ def _apply(settings: Settings) -> Iterator[Right]:
 
 def _archive(settings: Settings) -> Iterator[Right]:
     yield from _on(_dead_letters(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(redrive_topics(settings)[:-1], Operation.READ)  # what became of them; not the parking topic
+    yield from _on(_groups(settings.group), Operation.DESCRIBE)
 
 
 def _report(settings: Settings) -> Iterator[Right]:

@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
+from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 from kafka_redelivery.topology.wire.control import whole
@@ -86,6 +87,8 @@ class Action(NamedTuple):
     job: str
     slice: int
     what: ChunkProgress | Ended | Doubt | None
+    at_ms: int = 0
+    """When it was written (epoch ms); 0 = not known."""
 
 
 @dataclass(slots=True)
@@ -198,9 +201,10 @@ def read_action(key: bytes | None, value: bytes | None) -> Action | None:
         job, _, number = name.partition("/")
         match record["type"]:
             case "progress":
-                return Action(job, _slice(number), _chunk(record))
+                return Action(job, _slice(number), _chunk(record), _time(record))
             case "outcome":
-                return Action(job, _slice(number), Ended(whole(record["offset"]), Outcome(record["outcome"])))
+                ended = Ended(whole(record["offset"]), Outcome(record["outcome"]))
+                return Action(job, _slice(number), ended, _time(record))
             case _:
                 return Action(job, -1, None)
 
@@ -279,6 +283,14 @@ def _cut(reason: str) -> str:
 
 def _slice(digits: str) -> int:
     return whole(int(digits), most=INT_MAX)
+
+
+def _time(record: Mapping[str, Any]) -> int:
+    """Return the time of a record. One that is wrong takes nothing from what the record says."""
+    try:
+        return whole(record.get("atMs", 0), most=LATEST_MS)
+    except ValueError:
+        return 0
 
 
 def _chunk(record: Mapping[str, Any]) -> ChunkProgress:

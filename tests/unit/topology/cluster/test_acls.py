@@ -186,10 +186,14 @@ def test_apply() -> None:
 
 
 def test_the_archive() -> None:
-    """It only reads dead letters, and has no group and no transaction."""
+    """It only reads dead letters, and what became of them. It has no transaction."""
     assert found(TWO_SOURCES, AclRole.ARCHIVE) == {
-        ("topic", "literal", topic, operation)
-        for topic, operation in product(("DLQ.orders", "DLQ.bills"), ("Read", "DescribeConfigs"))
+        *(
+            ("topic", "literal", topic, operation)
+            for topic, operation in product(("DLQ.orders", "DLQ.bills"), ("Read", "DescribeConfigs"))
+        ),
+        *(("topic", "literal", topic, "Read") for topic in ("billing.dlq.jobs", "billing.dlq.actions")),
+        ("group", "literal", "billing", "Describe"),
     }
 
 
