@@ -171,8 +171,8 @@ STANDINGS: Final = f"""
     FROM steps WHERE state IS NOT NULL
     GROUP BY slot, "offset"
 """  # noqa: S608 - a constant
-"""Where each letter stands that a job has or had, except those that are free again. ``decided_ms`` is when its job or its
-record ended; 0 while neither has, or if that is not known."""
+"""Where each letter stands that a job has or had, except those that are free again. ``decided_ms`` is when its job
+or its record ended; 0 while neither has, or if that is not known."""
 
 HISTORY: Final = f"""
     {_STEPS}
