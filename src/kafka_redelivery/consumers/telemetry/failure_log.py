@@ -41,6 +41,7 @@ _PLURAL: Mapping[type[Decision], str] = {
     Discard: "discarded records",
     Halt: "halts",
 }
+_LINES: Mapping[type[Decision], int] = dict.fromkeys(_PLURAL, MAX_LINES) | {Retry: MAX_RETRY_LINES}
 _MAX_KEY_BYTES = 100
 _MAX_CAUSE_LENGTH = 500
 
@@ -59,11 +60,9 @@ class FailureLog:
         """
         self._details = details
         self._window_start_s = 0.0
-        self._logged: Counter[tuple[type[Decision], str, str]] = Counter()
-        """Lines of the current window, by decision class, exception class and place in the code."""
-
-        self._left_out: Counter[tuple[type[Decision], str, str]] = Counter()
-        """Failures without a line, since they were last reported."""
+        self._numbers: dict[tuple[type[Decision], str, str], int] = {}
+        """Failures of the current window, by decision class, exception class and place in the code. The first ones have
+        a line; those that were reported are not counted any more."""
 
     def log(self, lineage: Lineage, failure: Failure, decision: Decision, key: bytes | None, place: str = "") -> None:
         """Log one decision, unless the window is full.
@@ -75,8 +74,15 @@ class FailureLog:
             key: the record's key.
             place: where the record waits, if not where it comes from.
         """
-        if failure.kind is FailureKind.FILTERED or not self._admit(type(decision), failure):
+        if failure.kind is FailureKind.FILTERED:
             return  # what a user filters away is no fault
+        # Before the line is made: in a storm, few failures have one.
+        if monotonic_s() - self._window_start_s >= WINDOW_S:
+            self.report_left_out()
+        kind = type(decision), failure.exception, failure.place
+        number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
+        if number > _LINES[kind[0]]:
+            return
         about = [] if self._details.class_only else [_key(key)]
         trace_id = failure.span[3:35]
         if trace_id:
@@ -133,24 +139,17 @@ class FailureLog:
         over = monotonic_s() - self._window_start_s >= WINDOW_S
         if not (over or ending):
             return
-        for (decision, exception, at), number in self._left_out.items():
-            level = logging.INFO if decision is Retry else logging.WARNING
-            cause = f"{exception} in {at}" if at else exception
-            _log.log(level, "%d more %s after %s without a line of their own", number, _PLURAL[decision], cause)
-        self._left_out.clear()
+        for (decision, exception, at), number in self._numbers.items():
+            left_out = number - _LINES[decision]
+            if left_out > 0:
+                level = logging.INFO if decision is Retry else logging.WARNING
+                cause = f"{exception} in {at}" if at else exception
+                _log.log(level, "%d more %s after %s without a line of their own", left_out, _PLURAL[decision], cause)
         if over:
-            self._logged.clear()
+            self._numbers.clear()
             self._window_start_s = monotonic_s()
-
-    def _admit(self, decision: type[Decision], failure: Failure) -> bool:
-        if monotonic_s() - self._window_start_s >= WINDOW_S:
-            self.report_left_out()
-        kind = decision, failure.exception, failure.place
-        if self._logged[kind] >= (MAX_RETRY_LINES if decision is Retry else MAX_LINES):
-            self._left_out[kind] += 1
-            return False
-        self._logged[kind] += 1
-        return True
+        else:
+            self._numbers = {kind: min(number, _LINES[kind[0]]) for kind, number in self._numbers.items()}
 
 
 class DiscardReport:
