@@ -6,7 +6,7 @@ only when an endpoint is scraped, so no record takes a lock or looks up a metric
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -307,12 +307,13 @@ class _Histogram:
         self._sum = 0.0
 
     def observe(self, values: Sequence[float]) -> None:
-        bounds, buckets = self._bounds, self._buckets
-        first = bounds[0]
-        rest = [value for value in values if value > first]  # a fast handler leaves almost none
-        buckets[0] += len(values) - len(rest)
-        for value in rest:
-            buckets[bisect_left(bounds, value)] += 1
+        ordered = sorted(values)  # so that a bucket costs a search, not each value
+        before = 0
+        for index, bound in enumerate(self._bounds):
+            end = bisect_right(ordered, bound, before)
+            self._buckets[index] += end - before
+            before = end
+        self._buckets[-1] += len(ordered) - before
         self._sum += sum(values)
 
     def family(self, metric: Metric, common: _Labels) -> Family:
