@@ -28,7 +28,7 @@ from kafka_redelivery.topology.redrive.job import CHUNK, CHUNK_BYTES, Job, cance
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import RedriveMark, read_mark
 from kafka_redelivery.transport.assigned_reader import read_between
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, sizes_of_headers
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, size_of_headers
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 from kafka_redelivery.transport.errors import ReaderError, WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
@@ -301,7 +301,7 @@ class _Run:
             for each in self._with_sources(messages):
                 record = None if each.source is None else each.source.record
                 parts = [each.message, *([] if record is None else [record])]
-                size = sum(len(part) + len(part.key() or b"") for part in parts) + sum(sizes_of_headers(parts))
+                size = sum(len(part) + len(part.key() or b"") for part in parts) + size_of_headers(parts)
                 yield each.message.offset(), size, each
         except ReaderError:  # a topic that was created again may end before these offsets
             self._refuse_created_again()

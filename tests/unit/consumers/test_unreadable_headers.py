@@ -10,7 +10,7 @@ from kafka_redelivery.transport.clients.message_headers import (
     UnreadableHeadersError,
     headers_of,
     none_has_headers,
-    sizes_of_headers,
+    size_of_headers,
 )
 from tests.unit.consumers.records import Fetched
 
@@ -53,13 +53,13 @@ def test_measuring_unreadable_headers_leaves_the_error_to_the_reader() -> None:
     messages = [bad, none, small, worse]
 
     for _ in range(2):
-        assert sizes_of_headers(messages) == [0, 0, 9 + 2 * HEADER_OVERHEAD_BYTES, 0]
+        assert size_of_headers(messages) == 9 + 2 * HEADER_OVERHEAD_BYTES
     for message in (bad, worse):
         with pytest.raises(UnreadableHeadersError):
             headers_of(message)
         assert headers_of(message) == []
 
-    assert sizes_of_headers(messages) == [0, 0, 9 + 2 * HEADER_OVERHEAD_BYTES, 0]
+    assert size_of_headers(messages) == 9 + 2 * HEADER_OVERHEAD_BYTES
     assert headers_of(none) == []
     assert headers_of(small) == [("name", b"value"), ("", None)]
     assert ASKED == [2, 3]
@@ -71,7 +71,7 @@ def test_unreadable_headers_are_headers() -> None:
     bad, worse = Unreadable("orders", 0, 2), Unreadable("orders", 0, 3)
     assert none_has_headers([none, none])
     assert not none_has_headers([none, small])
-    sizes_of_headers([worse])
+    size_of_headers([worse])
     for message in (bad, worse):
         for _ in range(2):
             assert not none_has_headers([none, message, none])

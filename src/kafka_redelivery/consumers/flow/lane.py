@@ -14,7 +14,7 @@ from itertools import groupby
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
-from kafka_redelivery.transport.clients.message_headers import sizes_of_headers
+from kafka_redelivery.transport.clients.message_headers import size_of_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _MAX_OUTDATED = 100
@@ -34,16 +34,16 @@ def by_partition(messages: Sequence[Message]) -> dict[Partition, list[Message]]:
 
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of keys, values and headers."""
-    return _payload_of(messages) + sum(sizes_of_headers(messages)) if messages else 0
+    return _payload_of(messages) + size_of_headers(messages) if messages else 0
 
 
 def sizes_of(messages: Sequence[Message]) -> list[int]:
-    """Return the bytes of the key, value and headers of each record."""
+    """Return the bytes of each record: its key, its value and an equal part of all their headers."""
     if not messages:
         return []
+    headers = size_of_headers(messages) // len(messages)
     keys = map(type(messages[0]).key, messages)
-    sizes = zip(map(len, messages), keys, sizes_of_headers(messages), strict=True)
-    return [value + len(key or b"") + headers for value, key, headers in sizes]
+    return [value + len(key or b"") + headers for value, key in zip(map(len, messages), keys, strict=True)]
 
 
 def _payload_of(messages: Sequence[Message]) -> int:
@@ -83,10 +83,11 @@ class Lane:
     buffered_in_all: Buffered = field(default_factory=Buffered)
     """The sum of all lanes of source topics, or of ready topics. Each of these lanes adds to it."""
 
-    _header_bytes: dict[int, int] = field(default_factory=dict)
-    """The size of the headers of each buffered record that has some, by offset.
+    _header_bytes: int = 0
+    """The size of the headers of the buffered records.
 
-    Headers are measured once, when the record arrives: to read them again later costs much more than this.
+    They are measured once, when the records arrive. When records leave, they have had an equal part: to know that of
+    each record costs more than it is worth.
     """
 
     unpersisted: deque[Message] = field(default_factory=deque)
@@ -121,12 +122,9 @@ class Lane:
         """Count records as buffered."""
         if not messages:
             return
-        header_sizes = sizes_of_headers(messages)
-        size, header_bytes = _payload_of(messages), sum(header_sizes)
-        if header_bytes:
-            measured = zip(messages, header_sizes, strict=True)
-            self._header_bytes |= {message.offset(): each for message, each in measured if each}
-            size += header_bytes
+        headers = size_of_headers(messages)
+        self._header_bytes += headers
+        size = _payload_of(messages) + headers
         self.buffered.count(len(messages), size)
         self.buffered_in_all.count(len(messages), size)
 
@@ -134,10 +132,9 @@ class Lane:
         """Stop counting records that :meth:`buffer` counted, and return their bytes."""
         if not messages:
             return 0
-        size = _payload_of(messages)
-        if self._header_bytes:
-            take = self._header_bytes.pop
-            size += sum([take(message.offset(), 0) for message in messages])
+        headers = self._header_bytes * len(messages) // self.buffered.records if self._header_bytes else 0
+        self._header_bytes -= headers
+        size = _payload_of(messages) + headers
         self.buffered.count(-len(messages), -size)
         self.buffered_in_all.count(-len(messages), -size)
         return size
