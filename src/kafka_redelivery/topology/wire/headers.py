@@ -175,20 +175,21 @@ def retry_headers(
     :data:`RETRY_LIMIT`.
     """
     address, partition, offset, timestamp_ms, deliveries, _, _, redrive = lineage
-    first, second, count, place, room = _retry_parts(address, partition, group, deliveries)
+    delay_ms, due_ms, _ = decision
+    first, second, count, delay, due, place, room = _retry_parts(
+        address, partition, group, deliveries, delay_ms, due_ms
+    )
     message_id, timestamp = b"%b%d" % (place, offset), b"%d" % timestamp_ms
-    delay, due = b"%d" % decision.delay_ms, b"%d" % decision.due_ms
-    ours: HeaderList = [first, second, (ORIG_MESSAGE_ID, message_id), (TIMESTAMP, timestamp), count]
+    ours: HeaderList = [first, second, (ORIG_MESSAGE_ID, message_id), (TIMESTAMP, timestamp), count, delay, due]
     if redrive:
-        ours.append((REDRIVE, redrive.encode()))
-    ours += (SCHEDULED_DELAY, delay), (SCHEDULED_DELIVERY, due)
+        ours.insert(-2, (REDRIVE, redrive.encode()))
     own = users_own(user) if user else []
     if failure is not None:
         if failure.span:
             own = _after_attempt(own, failure.span)
         if own and own[-1][0] == LAST_ATTEMPT:
             room -= _LAST_ATTEMPT_SIZE
-        room -= len(message_id) + len(timestamp) + len(redrive) + len(delay) + len(due)
+        room -= len(message_id) + len(timestamp) + len(redrive)
         if room >= _SHORTEST_CAUSE:
             ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
     return [*own, *ours] if own else ours
@@ -197,17 +198,20 @@ def retry_headers(
 _Pair = tuple[str, bytes]
 
 
-@lru_cache(maxsize=4096)
-def _retry_parts(address: str, partition: int, group: str, deliveries: int) -> tuple[_Pair, _Pair, _Pair, bytes, int]:
-    """Return what the retry records of a source partition have in common after so many deliveries.
+@lru_cache(maxsize=1024)
+def _retry_parts(
+    address: str, partition: int, group: str, deliveries: int, delay_ms: int, due_ms: int
+) -> tuple[_Pair, _Pair, _Pair, _Pair, _Pair, bytes, int]:
+    """Return what retry records of a source partition have in common that fail at one time after so many deliveries.
 
     Returns:
-        the headers of address, queue and deliveries, the message id without the offset, and the bytes that these
-        headers leave for the values of the others.
+        the headers of address, queue, deliveries, delay and due time, the message id without the offset, and the bytes
+        that these headers leave for the values of the others.
     """
     (first, second), count = _address_and_queue(address, group), (DELIVERY_COUNT, b"%d" % deliveries)
-    room = RETRY_LIMIT - _RETRY_NAMES - len(first[1]) - len(second[1]) - len(count[1])
-    return first, second, count, b"%b-%d@" % (first[1], partition), room
+    delay, due = (SCHEDULED_DELAY, b"%d" % delay_ms), (SCHEDULED_DELIVERY, b"%d" % due_ms)
+    room = RETRY_LIMIT - _RETRY_NAMES - sum(len(value) for _, value in (first, second, count, delay, due))
+    return first, second, count, delay, due, b"%b-%d@" % (first[1], partition), room
 
 
 def dead_letter_headers(
@@ -406,14 +410,15 @@ def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:
 
 def _read_in_order(headers: Headers) -> tuple[Lineage, int, HeaderList] | None:
     """Read a ready record's headers; ``None`` if they are not in the order in which we write most, or are damaged."""
-    own = len(headers) - len(_READY_ORDER)
-    if own < 0:
-        return None
-    (a, _), (b, _), (c, message_id), (d, sent), (e, count), (f, due) = headers[own:] if own else headers
+    user: HeaderList = []
+    if own := len(headers) - len(_READY_ORDER):
+        if own < 0 or _has_ours(headers[:own]):
+            return None
+        user, headers = list(headers[:own]), headers[own:]
+    (a, _), (b, _), (c, message_id), (d, sent), (e, count), (f, due) = headers
     if (a, b, c, d, e, f) != _READY_ORDER or not (message_id and sent and count and due):
         return None
-    user = list(headers[:own])
-    origin = _read_origin(user, message_id, sent, count, due)
+    origin = _read_origin(message_id, sent, count, due)
     if origin is None:
         return None
     (address, partition), offset = origin
@@ -436,32 +441,28 @@ def read_waiting(headers: Headers) -> tuple[int, tuple[str, int]] | None:
         ``None`` if the headers are not in the order in which we write most of them, or are damaged. The other functions
         read them then.
     """
-    own = len(headers) - len(_RETRY_ORDER)
-    if own < 0:
-        return None
-    ours = headers[own:] if own else headers
-    (a, _), (b, _), (c, message_id), (d, sent), (e, count), (f, _), (g, due), (h, _) = ours
+    if own := len(headers) - len(_RETRY_ORDER):
+        if own < 0 or _has_ours(headers[:own]):
+            return None
+        headers = headers[own:]
+    (a, _), (b, _), (c, message_id), (d, sent), (e, count), (f, _), (g, due), (h, _) = headers
     if (a, b, c, d, e, f, g, h) != _RETRY_ORDER or not (message_id and sent and count and due):
         return None
-    origin = _read_origin(headers[:own], message_id, sent, count, due)
+    origin = _read_origin(message_id, sent, count, due)
     return None if origin is None else (int(due), origin[0])
 
 
-def _read_origin(
-    user: Headers, message_id: bytes, sent: bytes, count: bytes, due: bytes
-) -> tuple[tuple[str, int], bytes] | None:
-    """Read topic, partition and offset from a message id.
+def _has_ours(user: Headers) -> bool:
+    """Whether one of these headers has to be read."""
+    return not _READ_BY_NAME.isdisjoint([name for name, _ in user])
 
-    Returns:
-        ``None`` if it or another value is damaged, or a header of the user has to be read, too.
-    """
+
+def _read_origin(message_id: bytes, sent: bytes, count: bytes, due: bytes) -> tuple[tuple[str, int], bytes] | None:
+    """Read topic, partition and offset from a message id; ``None`` if it or another value is damaged."""
     place, _, offset = message_id.rpartition(b"@")
-    if not (offset.isdigit() and sent.isdigit() and count.isdigit() and due.isdigit()):
-        return None
-    if max(len(offset), len(sent), len(count), len(due)) >= _DIGITS:
-        return None  # it may be too large
-    if user and not _READ_BY_NAME.isdisjoint([name for name, _ in user]):
-        return None
+    for value in (offset, sent, count, due):
+        if not value.isdigit() or len(value) >= _DIGITS:  # it may be too large
+            return None
     try:
         return _read_place(place), offset
     except ValueError:
