@@ -379,9 +379,8 @@ class Batch:
         """Produce the outputs, the retry records and the dead letters, or what an aborted write has left of them."""
         assigned, first = outcomes.assigned, len(self.produced)
         if outcomes.unwritten is None:
-            places: dict[tuple[int, int], tuple[str, int]] = {}
-            for each in outcomes.decided.values():
-                self._produce_decided(assigned, each, places)
+            if outcomes.decided:
+                self._produce_decided(assigned, outcomes.decided.values())
             outputs, offsets_of_outputs = outcomes.emitted()
             self.produced += outputs
             self._sources.append((assigned, offsets_of_outputs, "output"))
@@ -397,32 +396,30 @@ class Batch:
                 self.bytes += len(left.record.value or b"")
         outcomes.produced = range(first, len(self.produced))
 
-    def _produce_decided(
-        self, assigned: AssignedPartition, decided: Decided, places: dict[tuple[int, int], tuple[str, int]]
-    ) -> None:
-        """Produce the retry record or the dead letter of a decision.
-
-        Args:
-            assigned: the partition of the record.
-            decided: what was decided.
-            places: topic and partition of retry records, by delay and source partition.
-        """
+    def _produce_decided(self, assigned: AssignedPartition, all_decided: Iterable[Decided]) -> None:
+        """Produce the retry record or the dead letter of each decision about records of a partition."""
         dependencies, route = self._dependencies, assigned.route
-        decision, headers, lineage, message = decided.decision, decided.headers, decided.lineage, decided.message
-        if isinstance(decision, Retry) and not decided.stays:
-            role, waits = "retry", (decision.delay_ms, lineage.partition)
-            place = places.get(waits)
-            if place is None:
-                place = places[waits] = self._place_of(route, *waits)
-            new_headers = retry_headers(lineage, dependencies.group, headers, decision, decided.failure)
-        elif isinstance(decision, DeadLetter):
-            role, topic = "dead letter", route.dead_letter_of(decision)
-            place = topic, dependencies.retry_topics.partition_for(topic, lineage.partition)
-            new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, decided.now_ms)
-        else:
-            return
-        self.produced.append(ProducerRecord(*place, message.key(), message.value(), new_headers))
-        self._sources.append((assigned, (message.offset(),), role))
+        places: dict[tuple[int, int], tuple[str, int]] = {}
+        """Topic and partition of retry records, by delay and source partition."""
+
+        offsets: list[int] = []
+        run = ""
+        for message, headers, lineage, decision, now_ms, failure, stays, _ in all_decided:
+            if isinstance(decision, Retry) and not stays:
+                role, waits = "retry", (decision.delay_ms, lineage.partition)
+                topic, number = places.get(waits) or places.setdefault(waits, self._place_of(route, *waits))
+                new_headers = retry_headers(lineage, dependencies.group, headers, decision, failure)
+            elif isinstance(decision, DeadLetter):
+                role, topic = "dead letter", route.dead_letter_of(decision)
+                number = dependencies.retry_topics.partition_for(topic, lineage.partition)
+                new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)
+            else:
+                continue
+            if role != run:
+                run, offsets = role, []
+                self._sources.append((assigned, offsets, role))
+            offsets.append(message.offset())
+            self.produced.append(ProducerRecord(topic, number, message.key(), message.value(), new_headers))
 
     def _place_of(self, route: Route, delay_ms: int, number: int) -> tuple[str, int]:
         """Return topic and partition of the retry record of source partition ``number``."""

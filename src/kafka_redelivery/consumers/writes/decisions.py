@@ -15,7 +15,6 @@ from kafka_redelivery.topology.policy.decision import (
     NOT_DELIVERED,
     AckType,
     DeadLetter,
-    Decision,
     Failure,
     FailureDetails,
     FailureKind,
@@ -85,20 +84,36 @@ class Decisions:
 
     def decide(self, outcomes: Outcomes, failures: Iterable[tuple[int, Failure]]) -> None:
         """Decide about the records that failed; ``failures``: each with the index of its record."""
-        now_ms = self.dependencies.clock()  # after the last failure, so that no record is redelivered too early
-        assigned, lineages, messages = outcomes.assigned, outcomes.lineages, outcomes.messages
-        # All records of an item may fail. Without randomness those with as many deliveries get the same retry.
-        retries: dict[int, Retry] | None = None if assigned.route.entry.redelivery_policy.randomised else {}
-        for index, failure in failures:
+        dependencies, assigned = self.dependencies, outcomes.assigned
+        lineages, messages, route = outcomes.lineages, outcomes.messages, outcomes.assigned.route
+        now_ms = dependencies.clock()  # after the last failure, so that no record is redelivered too early
+        details, randomised = dependencies.details, route.entry.redelivery_policy.randomised
+        retries: dict[int, Retry] = {}
+        """By deliveries: all records of an item may fail, and without randomness nothing else makes a difference."""
+
+        for index, raw in failures:
+            failure = raw if details is FailureDetails.FULL else details.of(raw)
             message = messages[index]
             headers = headers_of(message)
-            delivered = int(failure.kind is FailureKind.RAISED or failure.kind not in NOT_DELIVERED)
+            raised = failure.kind is FailureKind.RAISED
+            delivered = int(raised or failure.kind not in NOT_DELIVERED)
             if lineages:
                 lineage = lineages[index]
                 lineage = lineage.delivered(lineage.deliveries + delivered)
             else:
-                lineage = initial_lineage(message, headers, assigned.route, delivered)
-            outcomes.decided[index] = self._decide(assigned, message, headers, lineage, failure, now_ms, retries)
+                lineage = initial_lineage(message, headers, route, delivered)
+            if assigned.redelivered and read_due(headers) is None:
+                # No due time: an operator sent it back, so it may be dead-lettered again.
+                dependencies.audits.withdraw((lineage,))
+            decision = retries.get(lineage.deliveries) if raised else None
+            if decision is None:
+                decided = self._decide(assigned, message, headers, lineage, failure, now_ms)
+                if raised and isinstance(decided.decision, Retry) and not (randomised or decided.stays):
+                    retries[lineage.deliveries] = decided.decision
+            else:
+                decided = Decided(message, headers, lineage, decision, now_ms, failure)
+            dependencies.log.log(lineage, failure, decided.decision, message.key())
+            outcomes.decided[index] = decided
 
     def _decide(
         self,
@@ -108,7 +123,6 @@ class Decisions:
         lineage: Lineage,
         failure: Failure,
         now_ms: int,
-        retries: dict[int, Retry] | None,
     ) -> Decided:
         """Decide about a record.
 
@@ -119,26 +133,15 @@ class Decisions:
             lineage: with the delivery that failed, if that counts.
             failure: why it failed.
             now_ms: epoch ms.
-            retries: those that a failure of the handler got at ``now_ms``, by deliveries.
         """
         dependencies, entry = self.dependencies, assigned.route.entry
-        failure = dependencies.details.of(failure)
-        shared = retries if failure.kind is FailureKind.RAISED else None  # Redeliver may ask for a delay of its own
-        decision: Decision | None = None if shared is None else shared.get(lineage.deliveries)
-        if decision is None:
-            jitter = dependencies.jitter() if entry.redelivery_policy.randomised else ()
-            decision = decide(failure, lineage, entry, now_ms, jitter)
-            if shared is not None and isinstance(decision, Retry):
-                shared[lineage.deliveries] = decision
-        if assigned.redelivered and read_due(headers) is None:
-            # No due time: an operator sent it back, so it may be dead-lettered again.
-            dependencies.audits.withdraw((lineage,))
+        jitter = dependencies.jitter() if entry.redelivery_policy.randomised else ()
+        decision = decide(failure, lineage, entry, now_ms, jitter)
         audited = False
         if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
             audited = not dependencies.audits.is_duplicate(lineage)
             if not audited:
                 decision = suppressed(decision)
-        dependencies.log.log(lineage, failure, decision, message.key())
         stays = isinstance(decision, Halt)
         if isinstance(decision, Retry):
             outside = failure.kind in _OUTSIDE
@@ -149,4 +152,4 @@ class Decisions:
             if stays:
                 assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)
                 self.in_place.append((assigned, message))
-        return Decided(message, headers, lineage, decision, now_ms, stays, audited, failure)
+        return Decided(message, headers, lineage, decision, now_ms, failure, stays, audited)

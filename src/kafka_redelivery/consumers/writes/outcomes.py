@@ -45,14 +45,14 @@ class Decided(NamedTuple):
     now_ms: int
     """When it was decided (epoch ms)."""
 
-    stays: bool
-    """Whether the record is not finished."""
-
-    audited: bool
-    """Whether the decision has added a dead letter to the audit."""
-
     failure: Failure
     """Why it failed, as far as it may be written down."""
+
+    stays: bool = False
+    """Whether the record is not finished."""
+
+    audited: bool = False
+    """Whether the decision has added a dead letter to the audit."""
 
 
 class Unwritten(NamedTuple):
@@ -184,6 +184,8 @@ class Outcomes:
         if not (self.decided or self.unacknowledged):
             return offsets
         unfinished = self._unfinished()
+        if not unfinished:
+            return offsets
         return [offset for index, offset in enumerate(offsets) if index not in unfinished]
 
     def _unfinished(self) -> AbstractSet[int]:
@@ -193,9 +195,11 @@ class Outcomes:
         """Return the indexes of the records that failed, or have no outcome."""
         return self.decided.keys() | self.unacknowledged.keys()
 
-    def succeeded(self) -> list[Lineage]:
+    def succeeded(self) -> Sequence[Lineage]:
         """Return the lineages of the redelivered records that succeeded."""
         unsuccessful = self.unsuccessful()
+        if not unsuccessful:
+            return self.lineages
         return [each for index, each in enumerate(self.lineages) if index not in unsuccessful]
 
     def redriven(self) -> Iterator[tuple[int, RedriveMark, Outcome]]:
@@ -303,8 +307,9 @@ class Tally:
             self._counts[OutcomeLabel(source, outcomes.success, self._success_ack)] += successes
         if outcomes.redelivered:
             self._add_lateness(outcomes)
-            for lineage in outcomes.succeeded() if outcomes.success == "recovered" else ():
-                self._recoveries[source, lineage.deliveries + 1] += 1
+            if outcomes.success == "recovered":
+                for deliveries, number in Counter([each.deliveries for each in outcomes.succeeded()]).items():
+                    self._recoveries[source, deliveries + 1] += number
             if any(lineage.redrive for lineage in outcomes.lineages):
                 self._redriven.update((source, str(ended)) for _, _, ended in outcomes.redriven())
                 self._redriven_arrived[source] += outcomes.arrived_again()
