@@ -19,8 +19,8 @@ def test_nobody_waits_for_a_clock_to_catch_up() -> None:
     """An hour back: what would leave in an hour and a second leaves after the tier's delay, and is counted."""
     for ordered in (True, False):
         tier = TierPartition("g.retry.1s", DELAY, Progress(0), ordered=ordered)
-        tier.add(waiting(0, NOW + 400), NOW, 0)
-        tier.add(waiting(1, NOW + 900), NOW, 0)
+        tier.add([waiting(0, NOW + 400)], [0], NOW)
+        tier.add([waiting(1, NOW + 900)], [0], NOW)
 
         tier.clock_set_back(NOW - HOUR)
 
@@ -33,7 +33,7 @@ def test_nobody_waits_for_a_clock_to_catch_up() -> None:
 def test_a_clock_that_did_not_jump_changes_nothing() -> None:
     """What leaves within the tier's delay anyway keeps its time."""
     tier = TierPartition("g.retry.1s", DELAY, Progress(0), ordered=True)
-    tier.add(waiting(0, NOW + 400), NOW, 0)
+    tier.add([waiting(0, NOW + 400)], [0], NOW)
 
     tier.clock_set_back(NOW)
 

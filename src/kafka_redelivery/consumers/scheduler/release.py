@@ -166,6 +166,9 @@ class ReleaseBuilder:
         self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
         """Source -> its ready topic; also for sources that are not configured."""
 
+        self._places: dict[tuple[str, int] | None, tuple[str, int]] = {}
+        """Topic and partition of ready records, by those of the source record."""
+
         self._missing: set[str] = set()
         """The ready topics that were looked up and do not exist."""
 
@@ -199,7 +202,16 @@ class ReleaseBuilder:
         Raises:
             TopicMissingError: the ready topic of its source or the dead-letter topic that it needs does not exist.
         """
-        headers = headers_of(record.message)
+        message = record.message
+        headers = headers_of(message)
+        if refusal is None and (record.final or record.due_ms <= now_ms):
+            known = self._places.get(record.origin)
+            if known is not None:  # most records: the rest is for those that are new here, or damaged, or refused
+                release.due_ms.append(record.due_ms)
+                release.origins.append((partition, record.offset))
+                ready = ready_headers(headers, in_order=True)
+                release.produced.append(ProducerRecord(*known, message.key(), message.value(), ready))
+                return
         try:
             address, number = record.origin or read_lineage(headers)[:2]
         except HeaderError as error:
@@ -229,8 +241,9 @@ class ReleaseBuilder:
             release.due_ms.append(record.due_ms)
             if address not in self._entries:
                 self._report_unconfigured(address, ready_topic)
-            in_order = record.origin is not None
-            self._produce(release, partition, record, ready_topic, number, ready_headers(headers, in_order=in_order))
+            if record.origin is not None:
+                self._places[record.origin] = ready_topic, self._retry_topics.partition_for(ready_topic, number)
+            self._produce(release, partition, record, ready_topic, number, ready_headers(headers))
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
         self._dead_letter(release, partition, record, read_lineage(headers), address, failure, now_ms)

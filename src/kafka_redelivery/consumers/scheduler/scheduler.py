@@ -351,10 +351,9 @@ class Scheduler:
             tier = self._tiers.get(partition)
             if tier is None or partition in self._stops.unread:
                 continue
-            for message, size in zip(records, sizes_of(records), strict=True):
-                if not tier.add(message, now_ms, size):
-                    self._reader.seek(partition, message.offset())
-                    break
+            again = tier.add(records, sizes_of(records), now_ms)
+            if again is not None:
+                self._reader.seek(partition, again)
 
     def _pause_full(self) -> None:
         """Stop fetching the partitions that are halted or paused, or whose buffer is full, and resume the others."""

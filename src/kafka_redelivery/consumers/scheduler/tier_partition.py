@@ -106,27 +106,35 @@ class TierPartition:
             return self._queue[0].message.timestamp()[1] if self._queue else None
         return min((record.message.timestamp()[1] for record in self._heap), default=None)
 
-    def add(self, message: Message, now_ms: int, size: int) -> bool:
-        """Buffer a fetched record, unless it is finished already.
+    def add(self, messages: Sequence[Message], sizes: Sequence[int], now_ms: int) -> int | None:
+        """Buffer fetched records, but for those that are finished already.
 
         Args:
-            message: the record.
+            messages: the records, in the order of their offsets; not empty.
+            sizes: bytes of the key, value and headers of each.
             now_ms: epoch ms.
-            size: bytes of its key, value and headers.
 
         Returns:
-            false if the record must be fetched again later, because the commit metadata has no space for it.
+            the offset of the first record that must be fetched again later, because the commit metadata has no space
+            for it; ``None`` if all are buffered or finished.
         """
-        offset = message.offset()
-        if offset < self.progress.next_offset:
-            return True
-        if self._ordered:
-            if self.progress.apart and self.progress.skip_apart(offset):
-                return True
-        elif not self.progress.can_track_offset(offset):
-            return False
-        if not self.progress.track(offset):
-            return True
+        progress = self.progress
+        first, last = messages[0].offset(), messages[-1].offset()
+        gapless = self._ordered and not progress.apart and last - first + 1 == len(messages)
+        tracked = gapless and progress.track_range(first, len(messages))
+        for message, size in zip(messages, sizes, strict=True):
+            if not tracked:
+                offset = message.offset()
+                if offset < progress.next_offset or (progress.apart and progress.skip_apart(offset)):
+                    continue
+                if not (self._ordered or progress.can_track_offset(offset)):
+                    return offset
+                if not progress.track(offset):
+                    continue
+            self._buffer(message, size, now_ms)
+        return None
+
+    def _buffer(self, message: Message, size: int, now_ms: int) -> None:
         appended_ms = message.timestamp()[1]
         try:
             headers = headers_of(message)
@@ -143,13 +151,12 @@ class TierPartition:
             self.clock_faults += 1
             self.trusted = False
             leaves_ms = now_ms + self.delay_ms
-        record = TierRecord(leaves_ms, offset, due_ms, final, message, size, origin)
+        record = TierRecord(leaves_ms, message.offset(), due_ms, final, message, size, origin)
         self.bytes += size
         if self._ordered:
             self._queue.append(record)
         else:
             heappush(self._heap, record)
-        return True
 
     def take(self, now_ms: int, max_records: int, max_bytes: int = 2**62) -> list[TierRecord]:
         """Remove and return the records that leave by ``now_ms``.

@@ -23,7 +23,7 @@ def buffered(partitions: int, records: dict[int, int], size: int = 10) -> dict[P
     for number, count in records.items():
         for offset in range(count):
             message = Fetched(TOPIC, number, offset, None, b"", headers, NOW)
-            tiers[Partition(TOPIC, number)].add(message, NOW, size)
+            tiers[Partition(TOPIC, number)].add([message], [size], NOW)
     return tiers
 
 

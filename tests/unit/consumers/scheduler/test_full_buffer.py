@@ -39,7 +39,7 @@ class Buffer:
         tier = self.tiers[self.name(number)]
         headers = waiting_headers(lineage(), due_ms=leaves_ms, delay_ms=HOUR)
         message = Fetched(tier.topic, number, tier.progress.next_offset, None, b"", headers, leaves_ms - HOUR)
-        assert tier.add(message, NOW, size)
+        assert tier.add([message], [size], NOW) is None
 
     def name(self, number: int) -> Partition:
         """The partition with this number."""

@@ -462,7 +462,7 @@ def test_the_backlog_of_a_tier_is_that_of_its_partitions() -> None:
     }
     for number, appended_ms in ((0, NOW - 5), (2, NOW - 7)):
         [waiting] = due(QUICK, 0, due_ms=appended_ms + 1000)
-        tiers[Partition(QUICK.topic, number)].add(waiting, NOW, 100)
+        tiers[Partition(QUICK.topic, number)].add([waiting], [100], NOW)
     [found] = backlog(tiers, StoredOffsets(ends=dict.fromkeys(tiers, (0, 4))))
     assert found == TierBacklog(QUICK.topic, 12, NOW - 7, 1000, 3)
 

@@ -28,9 +28,10 @@ def waiting(offset: int, appended_ms: int, due_ms: int) -> Fetched:
 
 
 def add(one: TierPartition, message: Fetched, now_ms: int) -> bool:
-    """Add a record with its size."""
-    [size] = sizes_of([message])
-    return one.add(message, now_ms, size)
+    """Add a record with its size; return whether it need not be fetched again."""
+    again = one.add([message], sizes_of([message]), now_ms)
+    assert again in {None, message.offset()}
+    return again is None
 
 
 def only(one: TierPartition) -> TierRecord:
@@ -201,7 +202,7 @@ class TestOrder:
         """Except for a part of the last record, so that a record of any size leaves."""
         one = tier(ordered=ordered)
         for offset in range(5):
-            one.add(waiting(offset, NOW, NOW + DELAY), NOW, 100)
+            one.add([waiting(offset, NOW, NOW + DELAY)], [100], NOW)
         assert offsets(one.take(NOW + DELAY, 9, 101)) == [0, 1]
         assert one.bytes == 300
         assert offsets(one.take(NOW + DELAY, 9, 1)) == [2]
