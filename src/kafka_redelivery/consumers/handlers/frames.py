@@ -80,9 +80,9 @@ def traced(error: BaseException, package: str = "") -> Traced:
 
 def causes_of(error: BaseException) -> tuple[Raised, ...]:
     """Return the exceptions that led to this one, as Python shows them, the last first."""
-    found = _before(error)
-    if found is None:
+    if error.__context__ is None and error.__cause__ is None:
         return ()
+    found = _before(error)
     causes: list[Raised] = []
     seen = {id(error)}
     while found is not None and id(found) not in seen and len(causes) < _MAX_CAUSES:

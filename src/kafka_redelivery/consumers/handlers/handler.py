@@ -82,6 +82,9 @@ class Handler:
     logged: set[tuple[type[BaseException], tuple[str, ...]]] = field(default_factory=set, compare=False, repr=False)
     """Exception classes and lines whose traceback has been logged as a warning."""
 
+    plain: set[type[BaseException]] = field(default_factory=set, compare=False, repr=False)
+    """Exception classes that have been seen to mean nothing but a failed record."""
+
     loop: HandlerLoop = field(default_factory=HandlerLoop, compare=False, repr=False)
     """Where asynchronous calls run."""
 
@@ -92,19 +95,22 @@ class Handler:
         ``SystemExit``, which libraries raise for bad input, and other exceptions that are no ``Exception``.
         """
         name, message = type(error).__qualname__, text_of(error)
-        if isinstance(error, InvalidValueError):
-            text = error.without_value if self.details.class_only else message
-            return Failure(FailureKind.INVALID_VALUE, name, text)
-        if (away := self.dependencies.of(error, name, message)) is not None:
-            return away
         kind, after_ms = FailureKind.RAISED, None
-        if isinstance(error, Redeliver):
-            kind = FailureKind.REDELIVER
-            after_ms = None if error.after is None else round(error.after.total_seconds() * 1000)
-        elif isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
-            kind = FailureKind.REJECTED
-        elif isinstance(error, CRITICAL):
-            kind = FailureKind.CRITICAL
+        if type(error) not in self.plain:
+            if isinstance(error, InvalidValueError):
+                text = error.without_value if self.details.class_only else message
+                return Failure(FailureKind.INVALID_VALUE, name, text)
+            if (away := self.dependencies.of(error, name, message)) is not None:
+                return away
+            if isinstance(error, Redeliver):
+                kind = FailureKind.REDELIVER
+                after_ms = None if error.after is None else round(error.after.total_seconds() * 1000)
+            elif isinstance(error, (Reject, *self.not_retryable)):
+                kind = FailureKind.REJECTED
+            elif isinstance(error, CRITICAL):
+                kind = FailureKind.CRITICAL
+            else:
+                self.plain.add(type(error))
         users, frames, _ = traced(error, self.package)
         failure = Failure(kind, name, message, after_ms, "", False, users, frames, causes_of(error))  # noqa: FBT003
         if kind is FailureKind.RAISED or kind is FailureKind.CRITICAL:
