@@ -1,6 +1,6 @@
 """A group's run with everything its monitoring should show: successes, retries, dead letters, halts, restarts.
 
-A second group runs on Spark concurrently, which has its own dashboard.
+A second group may run on Spark concurrently, which has its own dashboard.
 """
 
 from collections.abc import Callable
@@ -32,16 +32,18 @@ PROVOKED: Final = {
 
 
 class Ports:
-    """Scraped ports of the processes; no process listens on ``closed``."""
+    """Scraped ports of the processes, with or without those on Spark; no process listens on ``closed``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_spark: bool = True) -> None:
+        self._on_spark = on_spark
         self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.closed = (
             free_port() for _ in range(6)
         )
 
     def all(self) -> list[int]:
         """Return all ports."""
-        return [self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.closed]
+        on_spark = [self.stream, self.streams_scheduler] if self._on_spark else []
+        return [self.worker, self.second, self.scheduler, *on_spark, self.closed]
 
 
 POLICY: Final = {

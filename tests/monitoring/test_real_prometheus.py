@@ -1,4 +1,7 @@
-"""Every panel, alert and recording rule has a result in a real Prometheus that scraped a real run."""
+"""Every panel, alert and recording rule has a result in a real Prometheus that scraped a real run.
+
+With ``--long`` a second group runs on Spark, for what shows a query alone.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.monitoring import life
-from tests.monitoring.expressions import Expression, alerts, panels, records
+from tests.monitoring.expressions import ON_SPARK, Expression, alerts, panels, records
 from tests.monitoring.prometheus import Prometheus, running
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
@@ -15,12 +18,15 @@ from tests.scenarios.running import Group
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("monitoring")]
 
 
+_OF_A_QUERY = ("redelivery_query_", "redelivery_table_")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A finished run and the Prometheus that scraped it."""
 
     group: str
-    on_spark: str
+    on_spark: str | None
     prometheus: Prometheus
     start_s: float
     end_s: float
@@ -35,26 +41,34 @@ class Run:
         return f"{expression.where}: no label {lacking}: {expression.text}" if lacking else None
 
     def complaints(self, expressions: list[Expression]) -> list[str]:
-        """Return the errors of several expressions."""
-        return [found for each in expressions if (found := self.complaint(each)) is not None]
+        """Return the errors of several expressions; without Spark those that show a query are left out."""
+        asked = [each for each in expressions if self.on_spark or not any(name in each.text for name in _OF_A_QUERY)]
+        return [found for each in asked if (found := self.complaint(each)) is not None]
 
 
-@pytest.fixture(scope="module")
-def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Run both groups once, for all tests of this file."""
+@pytest.fixture(
+    scope="module", params=[False, pytest.param(True, marks=pytest.mark.long)], ids=["without Spark", "with Spark"]
+)
+def run(
+    request: pytest.FixtureRequest, kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Run]:
+    """Run a group, or both, once for all tests of this file."""
     folder = tmp_path_factory.mktemp("monitoring")
     cluster, name = Cluster(kafka.bootstrap_servers), f"m{folder.stat().st_ino}"
     group, on_spark = Group(cluster, name, folder), Group(cluster, f"{name}s", tmp_path_factory.mktemp("spark"))
-    ports = life.Ports()
+    ports = life.Ports(on_spark=request.param)
     (folder / "prometheus").mkdir()
     try:
         with running(folder / "prometheus", ports.all()) as prometheus:
             life.prepare(group)
             start_s = prometheus.now()
-            life.begin_stream(on_spark, ports)
+            if request.param:
+                life.begin_stream(on_spark, ports)
             everybody_s = life.live(group, ports, prometheus)
-            life.go_on_stream(on_spark, ports, prometheus)
-            yield Run(group.name, on_spark.name, prometheus, start_s, prometheus.now(), everybody_s)
+            if request.param:
+                life.go_on_stream(on_spark, ports, prometheus)
+            of_query = on_spark.name if request.param else None
+            yield Run(group.name, of_query, prometheus, start_s, prometheus.now(), everybody_s)
     finally:
         on_spark.close()
         group.close()
@@ -62,7 +76,8 @@ def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_every_panel_shows_something(run: Run) -> None:
     """With the dashboard's variables replaced; each series has the labels of its legend."""
-    asked = [each for panel in panels(run.group, run.on_spark) for each in panel.expressions]
+    shown = [each for each in panels(run.group, run.on_spark) if run.on_spark or each.dashboard != ON_SPARK]
+    asked = [each for panel in shown for each in panel.expressions]
     assert len(asked) > 50
     assert run.complaints(asked) == []
 
