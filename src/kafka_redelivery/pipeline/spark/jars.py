@@ -13,7 +13,7 @@ from typing import Final
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 
-VERSIONS: Final = ("4.2",)
+VERSIONS: Final = ("4.1", "4.2")
 """The minor versions of PySpark that are supported."""
 
 _HERE: Final = Path(__file__).parent
@@ -93,7 +93,7 @@ def refuse_version(version: str | None = None) -> str:
     found = ".".join(version.split(".")[:2])
     if found not in VERSIONS:
         raise PipelineRefusedError(
-            f"PySpark {version} is installed, and {' and '.join(VERSIONS)} is supported: install kafka-redelivery "
+            f"PySpark {version} is installed, and {' and '.join(VERSIONS)} are supported: install kafka-redelivery "
             "with its extra 'spark'"
         )
     return found

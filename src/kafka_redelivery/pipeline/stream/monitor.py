@@ -145,4 +145,4 @@ def _offsets(text: str | None) -> dict[Partition, int]:
     # PySpark renders Java's null as "None", and that of JSON, from which it makes a query's last progress, as "null".
     if text is None or text in {"", "None", "null"}:
         return {}
-    return offsets_of(text)
+    return offsets_of(text.replace("'", '"'))  # PySpark 4.1 makes a dictionary of JSON, and its text is Python's

@@ -7,7 +7,8 @@ from pyspark.sql.streaming.listener import SourceProgress
 
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import MicroBatch
-from kafka_redelivery.pipeline.stream.monitor import QueryMonitor
+from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, _offsets
+from kafka_redelivery.transport.protocols import Partition
 
 
 class _Observer:
@@ -46,3 +47,8 @@ def test_a_repeated_micro_batch_may_have_no_offsets(end: object, latest: object,
     monitor.progressed(query)
     monitor.progressed(query)  # nothing new
     assert observer.seen == [MicroBatch(2.0, 3, cast("Any", left))]
+
+
+def test_offsets_are_read_as_pyspark_4_1_has_them() -> None:
+    """A query of DataFrames or handlers ended after its first micro-batch otherwise."""
+    assert _offsets("{'a.b': {'0': 5, '1': 7}}") == {Partition("a.b", 0): 5, Partition("a.b", 1): 7}
