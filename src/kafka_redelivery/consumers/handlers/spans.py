@@ -41,7 +41,7 @@ from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, TRACEPARENT, He
 _tracer: Final = trace.get_tracer("kafka_redelivery", version("kafka-redelivery"), schema_url=names.SCHEMA_URL)
 _w3c: Final = TraceContextTextMapPropagator()
 
-_NONE: Final[Mapping[str, str]] = {}
+_NONE: Final[Mapping[str, SpanContext]] = {}
 
 _last_call: ContextVar[SpanContext | None] = ContextVar("last_call", default=None)
 """The span of the last call in this thread or task: that of the failure, if the call has failed."""
@@ -84,13 +84,17 @@ class Call:
         self._delivered, self._group, self._batch, self._with_texts = delivered, group, batch, with_texts
         self._began_s = 0.0
         self._span: Span = trace.INVALID_SPAN
-        self._context = SpanContext()
+        self.context = SpanContext()
+        """The span, and the baggage of the producer."""
+
         self._token: Any = None
 
     def __enter__(self) -> Self:
         first, single = self._delivered[0], len(self._delivered) == 1
         parent, links = SpanContext(), []
         for each in self._delivered:
+            if not each.headers:
+                continue
             producer, before = _contexts(each.headers)
             about: dict[str, AttributeValue] = (
                 {} if single else {names.MESSAGE_ID: each.message_id, names.OFFSET: each.offset}
@@ -107,9 +111,9 @@ class Call:
         attributes = self._attributes(first, single=single)
         self._began_s = monotonic_s()
         self._span = _tracer.start_span(f"{names.PROCESS} {first.topic}", parent, SpanKind.CONSUMER, attributes, links)
-        self._context = trace.set_span_in_context(self._span, parent)
-        _last_call.set(self._context)
-        self._token = attach(self._context)
+        self.context = trace.set_span_in_context(self._span, parent)
+        _last_call.set(self.context)
+        self._token = attach(self.context)
         return self
 
     def __exit__(
@@ -124,11 +128,6 @@ class Call:
             self._say(error)
         self._span.end()
 
-    @property
-    def traceparent(self) -> str:
-        """See :func:`traceparent`."""
-        return traceparent(self._context)
-
     def failed(self, number: int) -> None:
         """Say that so many records of the batch have failed; the call has not."""
         if number:
@@ -139,7 +138,7 @@ class Call:
         if not outputs:
             return
         carrier: dict[str, str] = {}
-        propagate.inject(carrier, self._context)
+        propagate.inject(carrier, self.context)
         pairs = [(name, value.encode()) for name, value in carrier.items()]
         for index, output in enumerate(outputs):
             own = [pair for pair in output.headers if pair[0] != LAST_ATTEMPT]
@@ -193,14 +192,10 @@ def _encodable(text: str) -> str:
 
 def _contexts(headers: Headers) -> tuple[SpanContext, SpanContext]:
     """Return the context that the producer has sent along, with its baggage, and that of the attempt before."""
-    producer = before = SpanContext()
-    if headers:
-        found = {name: value.decode(errors="replace") for name, value in headers if value is not None}
-        last = found.get(LAST_ATTEMPT)
-        producer = propagate.extract(found, producer)
-        if last is not None:
-            before = _w3c.extract({TRACEPARENT: last}, before)
-    return producer, before
+    found = {name: value.decode(errors="replace") for name, value in headers if value is not None}
+    last = found.get(LAST_ATTEMPT)
+    before = SpanContext() if last is None else _w3c.extract({TRACEPARENT: last}, SpanContext())
+    return propagate.extract(found, SpanContext()), before
 
 
 def _fields() -> set[str]:
@@ -226,7 +221,7 @@ class TracedHandler(Handler):
     """A handler each call of which is a span. What its calls have failed with says which span it was."""
 
     inner: Handler = field(kw_only=True)
-    running: Mapping[str, str] = field(kw_only=True, compare=False, repr=False)
+    running: Mapping[str, SpanContext] = field(kw_only=True, compare=False, repr=False)
     """The spans of the synchronous calls that have not returned, by the message ids of their records."""
 
     def failure(self, error: BaseException) -> Failure:
@@ -243,8 +238,8 @@ class TracedHandler(Handler):
 
     def missed(self, deadline_s: float | None, message_id: str = "") -> Failure:
         """See :class:`Handler`."""
-        span = self.running.get(message_id) or traceparent(_last_call.get() or SpanContext())
-        return self.inner.missed(deadline_s)._replace(span=span)
+        context = self.running.get(message_id) or _last_call.get() or SpanContext()
+        return self.inner.missed(deadline_s)._replace(span=traceparent(context))
 
     def convert(self, record: Record) -> Failure | None:
         """See :class:`Handler`. The call has not begun."""
@@ -254,18 +249,18 @@ class TracedHandler(Handler):
 
 def with_spans(handler: Handler) -> Handler:
     """Return a handler each call of which is a span."""
-    running: dict[str, str] = {}
+    running: dict[str, SpanContext] = {}
     call = _batch_calls(handler) if handler.batch else _record_calls(handler, running)
     return replace(with_failed_spans(handler, running), call=call, takes_context=not handler.batch)
 
 
-def with_failed_spans(handler: Handler, running: Mapping[str, str] = _NONE) -> TracedHandler:
+def with_failed_spans(handler: Handler, running: Mapping[str, SpanContext] = _NONE) -> TracedHandler:
     """Return a handler whose failures say which span they were, for a caller that opens the spans."""
     values = {each.name: getattr(handler, each.name) for each in fields(Handler)}
     return TracedHandler(**values, inner=handler, running=running)
 
 
-def _record_calls(handler: Handler, running: dict[str, str]) -> Callable[[Record, Context], Any]:
+def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable[[Record, Context], Any]:
     inner, with_texts = handler.call, not handler.details.class_only
 
     def begun(record: Record, context: Context) -> tuple[Call, tuple[Any, ...]]:
@@ -280,7 +275,7 @@ def _record_calls(handler: Handler, running: dict[str, str]) -> Callable[[Record
     def call(record: Record, context: Context) -> object:
         span, arguments = begun(record, context)
         with span:
-            running[record.message_id] = span.traceparent
+            running[record.message_id] = span.context
             try:
                 result = inner(*arguments)
             finally:

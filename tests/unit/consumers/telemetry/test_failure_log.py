@@ -49,6 +49,20 @@ def test_a_line_names_the_record_and_the_cause(caplog: pytest.LogCaptureFixture)
     ]
 
 
+def test_a_line_names_the_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """If the call that failed was a span."""
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    failure = FAILED._replace(span=f"00-{trace}-00f067aa0ba902b7-01")
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        FailureLog().log(lineage(7), failure, Retry(250, 0), b"k")
+        FailureLog(FailureDetails.CLASS_ONLY).log(lineage(7), failure, DeadLetter(Reason.REJECTED, failure), b"k")
+    assert caplog.messages == [
+        f"orders-3@7 (key 'k', trace {trace}) failed at delivery 2, next delivery in 250 ms: KeyError: 'amount'",
+        f"orders-3@7 (trace {trace}) dead-lettered (rejected) after 2 deliveries: KeyError",
+    ]
+    assert [vars(each)["trace_id"] for each in caplog.records] == [trace, trace]
+
+
 def test_a_hostile_record_has_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
     """Key and cause may hold line breaks, and a megabyte."""
     failure = Failure(FailureKind.RAISED, "ValueError", "bad\nline 2 \x1b[31m" + "x" * 1_000_000)

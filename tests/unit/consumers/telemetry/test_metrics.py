@@ -14,6 +14,7 @@ from prometheus_client.openmetrics import parser as open_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.telemetry.exemplars import TRACED_CALLS, note_call
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.consumers.telemetry.observers import (
     Committed,
@@ -363,6 +364,21 @@ class TestHistograms:
         assert buckets[-2:] == [5, 6]
         assert count == 6
         assert math.isclose(total, 400.004)
+
+    def test_a_bucket_of_handler_calls_has_its_last_traced_call(self) -> None:
+        """In OpenMetrics, which Prometheus asks for. Calls of another group in the same program are not its own."""
+        found = empty()
+        found.committed(committed(handler_seconds=[0.2]))
+        for group, seconds, trace in (
+            (BUILD.group, 0.2, "ab" * 16),
+            ("other", 0.2, "cd" * 16),
+            (BUILD.group, 9.0, "ef"),
+        ):
+            note_call(group, seconds, trace, "1" * 16)
+        families = openmetrics(found)
+        TRACED_CALLS.clear()
+        traced = [each.exemplar for family in families for each in family.samples if each.exemplar is not None]
+        assert [(each.labels, each.value) for each in traced] == [({"trace_id": "ab" * 16, "span_id": "1" * 16}, 0.2)]
 
     def test_each_histogram_has_its_own_values(self) -> None:
         """Handler, writes, delivery and release."""

@@ -1,0 +1,68 @@
+"""A call of a vectorised handler is a span with links of each row; what has failed in it, or was emitted, names it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_redelivery.consumers.handlers import spans, tracing
+from kafka_redelivery.consumers.handlers.handler import as_handler
+from kafka_redelivery.consumers.handlers.tracing import carrier
+from kafka_redelivery.consumers.telemetry import messaging_conventions as names
+from kafka_redelivery.pipeline.handler import vector_tracing
+from kafka_redelivery.pipeline.handler.vector_tracing import vector_spans
+from kafka_redelivery.pipeline.handler.vectorized import COLUMNS, BatchContext
+from tests.unit.consumers.handlers.test_spans import PRODUCER, PRODUCERS_SPAN, Exported, links, traceparent
+
+BEFORE = f"00-{'ab' * 16}-{'1' * 16}-01".encode()
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Exported:
+    """Export the spans of the test to memory, without a provider for all others."""
+    found = Exported()
+    monkeypatch.setattr(spans, "_tracer", found.tracer)
+    for module in (vector_tracing, tracing):
+        monkeypatch.setattr(module, "tracing", lambda: True)
+    return found
+
+
+def batch_of(*offsets: int) -> pa.RecordBatch:
+    """Rows of the source, with the headers of their producer."""
+    headers = [{"key": name, "value": value} for name, value in PRODUCER]
+    row: dict[str, Any] = {"key": b"k", "value": b"v", "headers": headers, "topic": "orders", "partition": 5}
+    rows = [row | {"offset": offset, "timestamp": 0, "attempt": 2} for offset in offsets]
+    return pa.RecordBatch.from_pylist(rows, COLUMNS)
+
+
+def test_links_failures_and_outputs(exported: Exported) -> None:
+    """As of a handler that takes batches."""
+    found = vector_spans(as_handler(lambda batch, context: None))  # noqa: ARG005 - a handler's signature
+    assert found is not None
+    with found.call(batch_of(42, 43), "billing", {7: BEFORE}, 7):
+        context = BatchContext(2, found.handler, None, carrier())
+        context.fail([1], ValueError("no"))
+        context.send("receipts", [b"a", b"b"])
+        context.send("receipts", [b"a", b"b"], headers={"traceparent": b"00-1"})
+    span = exported.only
+    linked = [((each.attributes or {})[names.MESSAGE_ID], (each.attributes or {})[names.LINK]) for each in span.links]
+    assert linked == [
+        ("orders-5@42", names.PRODUCER),
+        ("orders-5@42", names.LAST_ATTEMPT),
+        ("orders-5@43", names.PRODUCER),
+    ]
+    assert context.failures[1].span == traceparent(span)
+    ours, users = (each.table.column("headers").to_pylist()[0] for each in context.emitted)
+    assert ours == [{"key": "traceparent", "value": traceparent(span).encode()}]
+    assert users == [{"key": "traceparent", "value": b"00-1"}]
+
+
+def test_a_single_row_continues_its_producers_trace(exported: Exported) -> None:
+    """As after a call that raised."""
+    found = vector_spans(as_handler(lambda batch: None))  # noqa: ARG005 - a handler's signature
+    assert found is not None
+    with found.call(batch_of(42), "billing", {0: BEFORE}, 0):
+        pass
+    assert links(exported.only) == {names.PRODUCER: PRODUCERS_SPAN, names.LAST_ATTEMPT: "1" * 16}
+    assert exported.only.parent is not None
+    assert (exported.only.attributes or {})[names.ATTEMPT] == 2
