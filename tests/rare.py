@@ -328,6 +328,16 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "operations/test_broker_keeps_its_data.py": {"test_a_restart_keeps_topics_records_and_the_port": ""},
     "topology/test_topology_broker_unavailable.py": {"test_port_of_another_service": ""},
+    # The guard of a broker: tests/integration/transport/test_guard.py.
+    "operations/test_broker_ends_with_its_parent.py": {"test_kill_9_of_the_parent_ends_the_brokers": ""},
+    "operations/test_other_brokers.py": {"test_the_consumer_protocol_is_switched_off": ""},  # test_kafka_versions.py
+    # tests/unit/consumers has the same: operations/test_open_transactions.py, dead_letters/test_sweep_cursor.py and
+    # test_sweep_clock.py, writes/test_redrive_outcomes.py and test_committer.py.
+    "operations/test_open_transactions.py": {"test_what_no_reader_sees_yet": ""},
+    "dead_letters/test_sweep_topic_created_again.py": {"test_a_committed_offset_of_the_topic_before": ""},
+    "dead_letters/test_sweep_with_a_wrong_clock.py": {"test_a_clock_that_is_days_ahead_removes_nothing_early": ""},
+    "dead_letters/test_actions_topic_created_later.py": {"test_the_topic_is_created_while_they_run": ""},
+    "worker/test_halt_commits_nothing_unwritten.py": {"test_a_refused_journal": ""},
     # An App in a program: what happens to its threads and its loop is in tests/unit/consumers/test_embedding.py and
     # handlers/test_host_loop.py beside it, names of processes in process/test_shared_name.py. Every run has a program
     # that runs both, one that is killed, and one whose block is cancelled.

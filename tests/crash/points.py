@@ -233,7 +233,6 @@ POINTS: Final[tuple[KillPoint, ...]] = (
 )
 
 SAMPLE: Final[tuple[KillPoint, ...]] = (
-    KillPoint("worker", "produce", "after", 8),
     KillPoint("worker", "commit", "after", 3),
     KillPoint("worker", "handle", "after", 12, noting=True),
     KillPoint("worker", "commit", "before", 4, "aborted"),
