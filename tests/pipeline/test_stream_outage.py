@@ -70,17 +70,17 @@ def test_a_query_waits_for_what_is_away_and_goes_on(
 def test_a_run_for_what_is_there_now_ends_in_an_outage(group: Group, spark: SparkSession) -> None:
     """The exit code says that records wait, the message how many. The next run handles them."""
     source = {"topic": group.source, "value": {"format": "json"}, "dependencies": ["bank"]}
-    prepare(group, sources=[source], dependencies={"bank": {}})
+    prepare(group, sources=[source], dependencies={"bank": PAUSES})
     down = group.folder / "down"
     down.touch()
-    group.send([[f"bank {down}", "raise"]] * 20)
+    group.send([[f"bank {down}", "raise"]] * 6)
 
-    text = "an outage of bank .*; 20 records of sources and ready topics have no outcome"
+    text = "an outage of bank .*; 6 records of sources and ready topics have no outcome"
     with pytest.raises(StreamUnsettledError, match=text) as ended:
         run(group, spark)
     assert ended.value.exit_code == exit_codes.UNSETTLED
 
     down.unlink()
     run(group, spark)
-    assert group.outputs() == exactly(range(20))
+    assert group.outputs() == exactly(range(6))
     assert untouched(group)
