@@ -18,6 +18,7 @@ from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.stream import run_stream
 from tests.pipeline.streaming import HANDLER
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka
+from tests.scenarios.cluster import Sent
 from tests.scenarios.each_right import JOBS, NOT_NOTICED, command_row, example, message_of, right_of
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.users import Users
@@ -61,6 +62,8 @@ class Jobs:
         if role == "report":
             make_report(archive_session(self._spark), Request(settings=settings), wall_clock_ms())
             return []
+        group = self.users.group  # a new record, so that the topics of the jobs are read
+        group.cluster.produce(settings.naming().jobs_topic(), [Sent(b"{}", b"another program")])
         archive = Archive.of(settings, folder, str(folder / "table"))
         done = run_archive(archive_session(self._spark), archive)
         return [*map(missing_text, done.missing), done.states_problem]
