@@ -115,6 +115,26 @@ def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
     assert counts == {b"1": 4, b"3": 8, b"0": 1}
 
 
+def test_a_function_that_only_computes_columns(group: Group, spark: SparkSession) -> None:
+    """Records are not read twice. One that cannot be decoded has its own outcome all the same, byte for byte."""
+    r = prepare(group)
+    broken = Sent(b"{no json", key=b"\xff", partition=0)
+    group.cluster.produce(group.source, [*orders(range(10)), broken, *orders(range(10, 20))])
+    failed = F.when(F.col("amount") < 0, r.reject("a negative amount"))
+    failed = failed.when((F.col("n") == 2) & (F.col("_record.attempt") == 1), r.retry("not yet"))
+    settled(
+        r, spark, group, transformation=lambda given: given.withColumn("_failure", failed), to=r.kafka(group.output)
+    )
+
+    sent = [json.loads(record.value or b"")["n"] for record in group.cluster.read(group.output)]
+    assert Counter(sent) == Counter(n for n in range(20) if n % 10 != 1)
+    dead = group.cluster.read(group.dead_letters)
+    assert {record.value for record in dead} == {broken.value, *(each.value for each in orders(range(1, 20, 10)))}
+    reasons = Counter(json.loads(dict(each.headers)["dlqDeliveryFailureCause"] or b"")["reason"] for each in dead)
+    assert reasons == {"rejected": 2, "undecodable": 1}
+    assert broken.key in {record.key for record in dead}
+
+
 def test_records_may_be_filtered_away(group: Group, spark: SparkSession) -> None:
     """With ``on_missing="discard"``. A row that is not sent acknowledges its record."""
     r = prepare(group)
