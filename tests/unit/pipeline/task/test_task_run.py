@@ -250,7 +250,9 @@ def rows(place: Partition, offsets: Sequence[int], value: bytes = b"v") -> Rows:
 def with_entries(found: Rows, entry: Mapping[str, Any]) -> Rows:
     """The records with an entry each, as a DataFrame has computed it; its value has the offset."""
     value = entry.get("value")
-    entries = [[dict(entry) | {"value": value and value % offset}] for offset in found.offsets()]
+    entries = [
+        [dict(entry) | {"sent": value is not None, "value": value and value % offset}] for offset in found.offsets()
+    ]
     column = pa.array(entries, pa.list_(ENTRY))
     return Rows(found.partition, found.batch.append_column("outcomes", column))
 
