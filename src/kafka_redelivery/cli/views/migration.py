@@ -29,7 +29,7 @@ LETTERS: Final = {
     ),
     "a large TextMessage or MapMessage, compressed by its client": (
         "",
-        "stays: the broker fails to show it; it counts as not delivered",
+        "stays: before 2.55 the broker fails to show it; it counts as not delivered",
     ),
     "MapMessage, ObjectMessage, StreamMessage, Message": (
         "stays: no body arrives",

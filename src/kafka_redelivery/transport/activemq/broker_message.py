@@ -157,6 +157,8 @@ class BrokerMessage(NamedTuple):
         if self.told is None or number is None or any(name.startswith("JMS_AMQP") for name in self.headers):
             return "Artemis does not tell the type of a message of AMQP"
         if number == _TEXT:
+            if self.headers.get("_AMQ_LARGE_COMPRESSED") == "true":
+                return "a TextMessage that its client compressed"
             if not self.body:
                 return "an empty text, or none: STOMP does not tell them apart"
             return "a text with a property content-length" if "content-length" in self.told else ""

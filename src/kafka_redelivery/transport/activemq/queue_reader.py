@@ -63,6 +63,9 @@ _NAMED: Final = " OR ".join(f"{name} IS NOT NULL" for name in _NAMES)
 _NOT_NAMED: Final = " AND ".join(f"{name} IS NULL" for name in _NAMES)
 _NO_QUEUE: Final = re.compile(r"retrieving attribute|Cannot find resource")
 
+_NO_MESSAGE: Final = "0"
+"""What Classic has for an id where a browser has seen all; a message may have a property ``browser``, too."""
+
 _CUT: Final = "STOMP cuts a text at U+0000"
 
 
@@ -545,7 +548,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
 
     def on_message(self, frame: Any) -> None:  # noqa: ANN401 - as above
         """Keep a message."""
-        ended = frame.headers.get("browser") == "end"
+        ended = frame.headers.get("browser") == "end" and frame.headers.get("message-id") == _NO_MESSAGE
         body = frame.body if isinstance(frame.body, bytes) else str(frame.body or "").encode()
         self._events.put(None if ended else BrokerMessage(dict(frame.headers), body, self._queue))
 

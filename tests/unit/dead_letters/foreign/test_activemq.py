@@ -214,6 +214,7 @@ def test_whole_content(message: BrokerMessage, reason: str) -> None:
         ({"type": 4}, {}, b"", "an empty BytesMessage"),
         ({"type": 4}, {}, bytes(4), "four zero bytes"),
         ({"type": 4}, {"_AMQ_LARGE_COMPRESSED": "true"}, b"x\x9c", "compressed"),
+        ({"type": 3}, {"_AMQ_LARGE_COMPRESSED": "true"}, b"x\x9c", "compressed"),
         ({"type": 0}, {}, b"order 0", "without a type of content"),
         ({"type": 2}, {}, b"", "an ObjectMessage"),
         ({"type": 5}, {}, b"order 0", "a MapMessage"),
