@@ -1,7 +1,6 @@
-"""An ActiveMQ Classic or an Artemis from its jars, with a JMS application whose listener fails.
+"""An ActiveMQ Classic 5.18 or an Artemis 2.40 from its jars, with a JMS application whose listener fails.
 
-``*_jars.txt`` pin the jars, with which BeanShell starts the brokers: no compiler is needed. ``classic`` is 5.18 and
-``artemis`` is 2.40; ``python -m tests.activemq.broker`` writes the lists of the others.
+``*_jars.txt`` pin the jars, with which BeanShell starts the brokers: no compiler is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kafka_redelivery.transport.broker.jars import kafka_jars, lock
+from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
 from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
@@ -21,31 +20,13 @@ HERE = Path(__file__).parent
 QUEUES: Final = {"classic": "ActiveMQ.DLQ", "artemis": "DLQ"}
 """The dead-letter queue of each broker's defaults."""
 
-_COMMON: Final = ("org.apache-extras.beanshell:bsh:2.0b6",)
-NEWER: Final = {
-    "classic-6.3": (
-        "org.apache.activemq:activemq-kahadb-store:6.3.1",
-        "org.apache.activemq:activemq-stomp:6.3.1",
-        "org.slf4j:slf4j-simple:2.0.17",
-        *_COMMON,
-    ),
-    "artemis-2.56": (
-        "org.apache.artemis:artemis-stomp-protocol:2.56.0",
-        "org.apache.artemis:artemis-jms-client:2.56.0",
-        "org.slf4j:slf4j-simple:2.0.17",
-        *_COMMON,
-    ),
-}
-"""What runs the brokers of other versions, as ``group:artifact:version``."""
-
 
 class Broker:
     """One broker, on a port that stays the same; it may ask for a user and a password."""
 
     def __init__(self, kind: str, data: Path, *login: str) -> None:
         self._login = login
-        self.product = kind.partition("-")[0]
-        self.queue = QUEUES[self.product]
+        self.queue = QUEUES[kind]
         self._kind, self._data = kind, data
         self._port = free_port()
         self._process: subprocess.Popen[str] | None = None
@@ -58,9 +39,9 @@ class Broker:
     def start(self) -> None:
         """Start it, with the messages that it had when it was ended, and wait until it answers."""
         jars = kafka_jars(lock_file=HERE / f"{self._kind}_jars.txt", what=self._kind)
-        options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+        options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
         options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", ":".join(map(str, jars))]
-        program = ["bsh.Interpreter", f"{self.product}.bsh", str(self._data), str(self._port), *self._login]
+        program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port), *self._login]
         self._process = subprocess.Popen(
             [find_java(), *options, *program],
             cwd=HERE,
@@ -118,8 +99,3 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-
-
-if __name__ == "__main__":
-    for name, roots in NEWER.items():
-        lock(HERE / f"{name}_jars.txt", roots, f"{', '.join(roots)}; written by python -m tests.activemq.broker")
