@@ -367,9 +367,8 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
             operations are unknown is left out.
     """
     needed = [right for right in rights(settings, [role]) if right.resource.type is ResourceType.TOPIC]
-    optional = {settings.naming().control_topic()}
-    if role is not AclRole.APPLY:
-        optional |= {topic.name for topic in redrive_topics(settings)}
+    of_jobs = set() if role is AclRole.APPLY else {topic.name for topic in redrive_topics(settings)}
+    optional = {settings.naming().control_topic(), *of_jobs}
     optional_reads = optional if role in _COUNTING else optional | set(sweep_plan(settings).topics)
     lacking: dict[Right, None] = {}
     refused = False
@@ -382,7 +381,8 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
         if on_topic and Operation.DESCRIBE not in operations:
             refused |= topic.name not in optional
             continue
-        required = {Operation.DESCRIBE_CONFIGS} if on_topic and role not in _COMMANDS else set()
+        described = on_topic and role not in _COMMANDS and topic.name not in of_jobs
+        required = {Operation.DESCRIBE_CONFIGS} if described else set()
         if role is not AclRole.APPLY and topic.name not in optional_reads:
             required |= {right.operation for right in on_topic} & {Operation.READ}
         refused |= not required <= set(operations)

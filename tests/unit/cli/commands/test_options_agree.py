@@ -17,8 +17,9 @@ group: billing
 kafka: {bootstrap.servers: "127.0.0.1:1"}
 sources: [{topic: orders}]
 """
-DIFFERENT = {"--key", "--output", "--to", "--topic"}
-"""A text or a property of ActiveMQ; a file, folder or table; a topic or the end of a range; a topic or a new one."""
+DIFFERENT = {"--key", "--output", "--partitions", "--to", "--topic"}
+"""A text or a property of ActiveMQ; a file, folder or table; of one topic or of all; a topic or the end of a range; a
+topic or a new one."""
 
 
 def _options(group: Any) -> Iterator[tuple[str, str | None]]:  # noqa: ANN401 - of the command-line library
