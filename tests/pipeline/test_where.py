@@ -168,7 +168,7 @@ def _plan(frame: DataFrame) -> str:
 @pytest.mark.usefixtures("spark")
 def test_the_archive_lacks_what_comes_after_it() -> None:
     """The error names the columns."""
-    with pytest.raises(OptionError, match="no sends, state: what became of a letter"):
+    with pytest.raises(OptionError, match="no sends, state here: an archive has the states of its last run"):
         condition(Where.of("state = 'waiting' and sends = 0 and attempts > 1", NOW))
 
 

@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 def test_its_handler_passes_its_tests(pytester: pytest.Pytester) -> None:
     """Configuration, schemas, handler and tests run as printed; the letter is one of the handler's orders."""
-    together, handler, test, of_registry, *_, of_letters = blocks("python")
+    _, together, handler, test, of_registry, *_, of_letters = blocks("python")
     configuration, with_registry = blocks("yaml")
     order, receipt = blocks("json")
     tests = {"test_charge": test, "test_registry": of_registry, "test_letters": of_letters, "test_batch": together}

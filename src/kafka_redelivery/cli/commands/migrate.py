@@ -27,7 +27,10 @@ from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported
 from kafka_redelivery.transport.client_config import servers_of
 
-app = Commands(no_args_is_help=True, help="Report what a move from ActiveMQ or Artemis needs.")
+app = Commands(
+    no_args_is_help=True,
+    help="Report what a move from ActiveMQ or Artemis needs: delays, topics, rights, letters, steps.",
+)
 
 _REPLICAS: Final = 3
 _ROLES: Final = (
