@@ -41,6 +41,23 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WEB = re.compile(r"(?:https?|ftp)://[^?#]*\.xml(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
 
 
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="NAME=VALUE", help="The value of the placeholder ${NAME}; repeatable."),
+]
+Environment = Annotated[
+    bool, typer.Option("--environment", help="Replace placeholders from the environment variables, too.")
+]
+BrokerVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-version",
+        metavar="VERSION",
+        help="The broker's version, such as 2.40 or 5.18.6; by default the newest known one.",
+    ),
+]
+
+
 def import_configuration(
     source: Annotated[
         str,
@@ -48,21 +65,9 @@ def import_configuration(
             help="activemq.xml, broker.xml, the folder with one, or a connection URI in quotes; - for standard input."
         ),
     ],
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="The value of the placeholder ${NAME}; repeatable."),
-    ] = None,
-    environment: Annotated[
-        bool, typer.Option("--environment", help="Replace placeholders from the environment variables, too.")
-    ] = False,
-    version: Annotated[
-        str | None,
-        typer.Option(
-            "--broker-version",
-            metavar="VERSION",
-            help="The broker's version, such as 2.40 or 5.18.6; by default the newest known one.",
-        ),
-    ] = None,
+    properties: Properties = None,
+    environment: Environment = False,
+    version: BrokerVersion = None,
 ) -> None:
     """Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out."""
     values = PlaceholderValues(named_values(properties, "--property"), os.environ if environment else {})

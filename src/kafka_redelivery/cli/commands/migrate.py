@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from kafka_redelivery.cli.command import Commands
-from kafka_redelivery.cli.commands.importing import read_source
+from kafka_redelivery.cli.commands.importing import BrokerVersion, Environment, Properties, read_source
 from kafka_redelivery.cli.commands.topology import offline_sources, users_of
 from kafka_redelivery.cli.options import AsJson, named_values
 from kafka_redelivery.cli.output import print_json, print_text
@@ -70,17 +70,9 @@ def plan(
     partitions: Annotated[
         int, typer.Option("--partitions", min=1, help="Partitions of each source topic; on Kafka a source has some.")
     ] = 6,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="The value of the placeholder ${NAME}; repeatable."),
-    ] = None,
-    environment: Annotated[
-        bool, typer.Option("--environment", help="Replace placeholders from the environment variables, too.")
-    ] = False,
-    version: Annotated[
-        str | None,
-        typer.Option("--broker-version", metavar="VERSION", help="The broker's version; by default the newest known."),
-    ] = None,
+    properties: Properties = None,
+    environment: Environment = False,
+    version: BrokerVersion = None,
     group: Annotated[
         str, typer.Option("--group", metavar="NAME", help="The consumer group, where no client has one.")
     ] = "migrated",
