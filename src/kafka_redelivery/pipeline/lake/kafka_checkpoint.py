@@ -43,7 +43,7 @@ def next_offsets(files: LakeFiles) -> dict[Partition, int]:
             raise _unreadable(files, name, "it has no offsets")
         for text in offsets:
             try:
-                found |= offsets_of(text)
+                found |= offsets_of(json.loads(text))
             except (ValueError, AttributeError) as error:
                 raise _unreadable(files, name, str(error)) from None
     return found

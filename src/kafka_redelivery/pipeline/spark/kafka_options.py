@@ -179,11 +179,11 @@ def offsets_json(offsets: Mapping[Partition, int]) -> str:
     return json.dumps(topics)
 
 
-def offsets_of(text: str) -> dict[Partition, int]:
-    """Parse offsets in the format of Spark's Kafka source."""
+def offsets_of(document: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
+    """Read offsets in the form of Spark's Kafka source, by topic and number."""
     return {
         Partition(topic, int(number)): offset
-        for topic, offsets in json.loads(text).items()
+        for topic, offsets in document.items()
         for number, offset in offsets.items()
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -73,7 +74,9 @@ class QueryMonitor:
     def _micro_batch(self, progress: StreamingQueryProgress) -> None:
         left: Counter[str] = Counter()
         for source in progress.sources:
-            ended, known = _offsets(source.endOffset), _offsets(source.latestOffset)
+            # The attributes are text, in PySpark 4.1 Python's. A repeated micro-batch may have no offsets.
+            told = json.loads(source.json)
+            ended, known = (offsets_of(told[name] or {}) for name in ("endOffset", "latestOffset"))
             self._finished = {**self._finished, **ended}
             for partition, end in ended.items():
                 left[partition.topic] += max(0, known.get(partition, end) - end)
@@ -138,11 +141,3 @@ def query_monitor(settings: Settings) -> Iterator[QueryMonitor]:
 def is_idle(query: StreamingQuery) -> bool:
     """Return whether no micro-batch is running."""
     return not query.status["isTriggerActive"]
-
-
-def _offsets(text: str | None) -> dict[Partition, int]:
-    """Parse offsets in the format of Spark's Kafka source. A repeated micro-batch may have none."""
-    # PySpark renders Java's null as "None", and that of JSON, from which it makes a query's last progress, as "null".
-    if text is None or text in {"", "None", "null"}:
-        return {}
-    return offsets_of(text.replace("'", '"'))  # PySpark 4.1 makes a dictionary of JSON, and its text is Python's
