@@ -27,11 +27,10 @@ from kafka_redelivery.transport.protocols import Message, Partition, TopicMetada
 
 def of_single_records(handler: Handler) -> Handler:
     """Return a batch handler as one that takes a record and its context: it is called with batches of one."""
-    call, value = handler.call, handler.value
+    call = handler.call
 
     def batch_of(record: Record, context: Context) -> Batch:
-        if value is not None:
-            record.value = value.of(record.value)
+        handler.convert_value(record)
         batch: Batch = Batch((record,))
         batch.contexts[0] = context
         return batch

@@ -127,12 +127,15 @@ class Handler:
         del message_id  # for spans
         return deadline_passed(deadline_s)
 
+    def convert_value(self, record: Record) -> None:
+        """Convert the value of a record of a batch; raises as :meth:`ValueType.of`."""
+        if self.value is not None:
+            record.value = self.value.of(record.value)
+
     def convert(self, record: Record) -> Failure | None:
         """Convert the value of a record of a batch, and return the failure of one that does not fit."""
-        if self.value is None:
-            return None
         try:
-            record.value = self.value.of(record.value)
+            self.convert_value(record)
         except BaseException as error:  # noqa: BLE001 - code of the user that the type calls may raise anything
             return self.failure(error)
         return None

@@ -27,7 +27,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.errors import InvalidValueError
 from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.frames import text_of
 from kafka_redelivery.consumers.handlers.handler import Handler
@@ -227,8 +226,8 @@ class TracedHandler(Handler):
     def failure(self, error: BaseException) -> Failure:
         """See :class:`Handler`."""
         context = _last_call.get()
-        if context is None or (self.inner.batch and isinstance(error, InvalidValueError)):
-            return self.inner.failure(error)  # before a call
+        if context is None:  # before a call
+            return self.inner.failure(error)
         token = attach(context)  # the exception may be logged
         try:
             failure = self.inner.failure(error)
@@ -241,10 +240,10 @@ class TracedHandler(Handler):
         context = self.running.get(message_id) or _last_call.get() or SpanContext()
         return self.inner.missed(deadline_s)._replace(span=traceparent(context))
 
-    def convert(self, record: Record) -> Failure | None:
+    def convert_value(self, record: Record) -> None:
         """See :class:`Handler`. The call has not begun."""
         _last_call.set(None)
-        return super().convert(record)
+        super().convert_value(record)
 
 
 def with_spans(handler: Handler) -> Handler:
@@ -269,6 +268,7 @@ def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable
         if users is not None:
             record = copy(record)  # it may be handled again
             record.raw_headers = users
+            context.record = record
         arguments = (record, context) if handler.takes_context else (record,)
         return Call((delivered,), context.group, with_texts=with_texts), arguments
 
@@ -279,7 +279,8 @@ def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable
             try:
                 result = inner(*arguments)
             finally:
-                running.pop(record.message_id, None)
+                if running.get(record.message_id) is span.context:  # else that of its redelivery, after a deadline
+                    del running[record.message_id]
             span.onto(context.outputs)
         return result
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
@@ -293,10 +292,8 @@ class Batch:
                 outcomes.waited = {offset: waiting[offset] for offset in finished if offset in waiting}
             assigned.progress.complete(finished)
             self._touch(assigned)
-        self.size += number
-        self.bytes += outcomes.size
-        if unacknowledged:
-            self.bytes -= size_of([each.message for each in unacknowledged.values()])
+            self.size += number
+            self.bytes += outcomes.size * number // len(outcomes.messages)
         if self._journal is not None:
             self._journal.add(outcomes)
 

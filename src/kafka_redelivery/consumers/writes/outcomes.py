@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, assert_never
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.lane import size_of, sizes_of
+from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.session import DeliveredRecord
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.telemetry.observers import Committed, OutcomeLabel
@@ -244,7 +244,7 @@ class Outcomes:
         count = len(self.messages)
         if count <= max_records and self.bytes <= max_bytes:
             return self, None
-        sizes = sizes_of(self.messages)
+        sizes = [size_of((message,)) for message in self.messages]
         for index, outputs in self.outputs:
             sizes[index] += sum(len(output.value or b"") for output in outputs)
         number, total = 1, sizes[0]

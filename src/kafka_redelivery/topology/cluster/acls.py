@@ -338,9 +338,6 @@ def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resour
     return literal
 
 
-_COMMANDS = frozenset({AclRole.VIEWER, AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
-"""Roles of commands that do not read the configurations of topics."""
-
 _COUNTING = frozenset({AclRole.REPORT, AclRole.AUDIT})
 """Roles of commands whose figures are wrong without one of their topics."""
 
@@ -381,8 +378,8 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
         if on_topic and Operation.DESCRIBE not in operations:
             refused |= topic.name not in optional
             continue
-        described = on_topic and role not in _COMMANDS and topic.name not in of_jobs
-        required = {Operation.DESCRIBE_CONFIGS} if described else set()
+        described = Right(topic, Operation.DESCRIBE_CONFIGS)
+        required = {described.operation} if any(right.includes(described) for right in on_topic) else set()
         if role is not AclRole.APPLY and topic.name not in optional_reads:
             required |= {right.operation for right in on_topic} & {Operation.READ}
         refused |= not required <= set(operations)

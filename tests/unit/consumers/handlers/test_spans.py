@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context as NoSpan
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from threading import Event, Thread
+from typing import Annotated, Any
 
 import pytest
 from opentelemetry import trace
@@ -17,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic import AfterValidator
 
 from kafka_redelivery import Batch, Context, Record
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
@@ -28,6 +31,7 @@ from kafka_redelivery.consumers.handlers.spans import TracedHandler, continued, 
 from kafka_redelivery.consumers.telemetry import messaging_conventions as names
 from kafka_redelivery.consumers.telemetry.exemplars import TRACED_CALLS
 from kafka_redelivery.consumers.telemetry.logs import JsonFormatter
+from kafka_redelivery.serdes.codec import JsonCodec
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureDetails, Reason
 from kafka_redelivery.topology.wire.headers import (
     LAST_ATTEMPT,
@@ -318,6 +322,34 @@ def test_a_record_that_does_not_fit_has_no_span_of_another_call() -> None:
     assert failure.span == ""
 
 
+def _checked(amount: int) -> int:
+    if amount > 1:
+        raise KeyError(amount)
+    return amount
+
+
+@dataclass
+class CheckedOrder:
+    """A value whose type calls code of the user, which may raise anything."""
+
+    amount: Annotated[int, AfterValidator(_checked)]
+
+
+def test_a_single_record_of_a_batch_handler_that_does_not_fit_has_no_span_of_another_call(exported: Exported) -> None:
+    """Its conversion comes before its call, too, whatever it raises."""
+    given = run(
+        refuse_all,
+        record(1, b'{"amount": 1}'),
+        record(2, b'{"amount": 2}'),
+        of=source(route(value=JsonCodec())),
+        changed=lambda handler: as_handler(handler.call, value=CheckedOrder, takes="batch"),
+    )
+    assert [(each.exception, each.span) for each in failures(given).values()] == [
+        ("ValueError", traceparent(exported.only)),
+        ("KeyError", ""),
+    ]
+
+
 def test_an_asynchronous_call_that_misses_its_deadline(exported: Exported) -> None:
     """The failure names the span of the cancelled call."""
 
@@ -339,6 +371,34 @@ def test_a_synchronous_call_that_misses_its_deadline(exported: Exported) -> None
     loaded = with_spans(as_handler(handle))
     processor_of(loaded, {}, lambda: NOW, None).run(item(source(), [record(4)]))
     assert [each.span for each in seen] == [traceparent(exported.only)]
+    assert isinstance(loaded, TracedHandler)
+    assert not loaded.running
+
+
+def test_an_abandoned_call_that_returns_leaves_the_span_of_the_redelivery(exported: Exported) -> None:
+    """The redelivery may miss its deadline, too."""
+    begun, redelivered = Event(), Event()
+    seen: list[str] = []
+
+    def handle(found: Record, context: Context) -> None:
+        if context.attempt == 1:
+            begun.set()
+            redelivered.wait(30)
+            return
+        redelivered.set()
+        abandoned.join(30)
+        seen.append(NoSpan().run(loaded.missed, 1.0, found.message_id).span)
+
+    def deliver(deliveries: int) -> None:
+        found = Record("orders", 0, 7, None, b"v", None, b"v", [], NOW)
+        loaded.call(found, Context(deliveries, [], found, "billing"))
+
+    loaded = with_spans(as_handler(handle))
+    abandoned = Thread(target=deliver, args=(0,))
+    abandoned.start()
+    begun.wait(30)
+    deliver(1)
+    assert seen == [traceparent(exported.all[-1])]
     assert isinstance(loaded, TracedHandler)
     assert not loaded.running
 

@@ -24,9 +24,11 @@ from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.handler import Handler, as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
+from kafka_redelivery.consumers.handlers.spans import with_spans
 from kafka_redelivery.consumers.handlers.values import ValueType
 from kafka_redelivery.serdes.codec import JsonCodec
 from kafka_redelivery.topology.policy.decision import Failure, FailureDetails, FailureKind
+from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, HeaderList, Headers
 from tests.unit.consumers.records import NOW, Fetched, item, record, route, source
 
 JSON = JsonCodec()
@@ -119,16 +121,22 @@ PARTS: dict[str, Any] = {
 TYPES = (Order, OrderModel, OrderDict, OrderStruct)
 
 
-def run(handler: Handler, *values: object) -> list[tuple[int, Failure]]:
+def run(handler: Handler, *values: object, headers: Headers | None = None) -> list[tuple[int, Failure]]:
     """Deliver JSON values, or bytes, and return the failures."""
-    given = item(source(route(value=JSON)), [_message(offset, value) for offset, value in enumerate(values)])
+    given = item(source(route(value=JSON)), [_message(offset, value, headers) for offset, value in enumerate(values)])
     Processor(handler, {}, lambda: NOW, None).run(given)
     assert given.position == len(values)
     return given.failures
 
 
-def _message(offset: int, value: object) -> Fetched:
-    return record(offset, value if isinstance(value, bytes) else JSON.encode(value))
+def _message(offset: int, value: object, headers: Headers | None) -> Fetched:
+    return record(offset, value if isinstance(value, bytes) else JSON.encode(value), headers=headers)
+
+
+AGAIN: HeaderList = [(LAST_ATTEMPT, b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+"""The headers of a redelivery in a group with traces."""
+
+traced_or_not = pytest.mark.parametrize("changed", [lambda handler: handler, with_spans], ids=["untraced", "traced"])
 
 
 def failure_of(handler: Handler, value: object) -> Failure:
@@ -156,24 +164,26 @@ class TestWhatTheHandlerGets:
         assert seen == [kind(**PARTS)]
         assert type(seen[0]) is (dict if kind is OrderDict else kind)
 
-    def test_a_record_of_a_type_has_the_value(self) -> None:
+    @traced_or_not
+    def test_a_record_of_a_type_has_the_value(self, changed: Callable[[Handler], Handler]) -> None:
         """The context has the same record."""
         seen: list[Any] = []
 
         def charge(record: Record[Order], context: Context) -> None:
             seen.append((record.value, context.record is record, record.raw_value))
 
-        assert run(as_handler(charge), GOOD) == []
+        assert run(changed(as_handler(charge)), GOOD, headers=AGAIN) == []
         assert seen == [(Order(**PARTS), True, JSON.encode(GOOD))]
 
-    def test_the_context_has_the_record_of_a_value(self) -> None:
+    @traced_or_not
+    def test_the_context_has_the_record_of_a_value(self, changed: Callable[[Handler], Handler]) -> None:
         """With the value that the handler got."""
         seen: list[Any] = []
 
         def charge(order: Order, context: Context) -> None:
             seen.append((context.record.value is order, context.record.message_id))
 
-        assert run(as_handler(charge), GOOD) == []
+        assert run(changed(as_handler(charge)), GOOD, headers=AGAIN) == []
         assert seen == [(True, "orders-0@0")]
 
     def test_a_declared_type_decides_where_the_annotation_does_not(self) -> None:

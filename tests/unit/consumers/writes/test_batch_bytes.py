@@ -4,6 +4,7 @@ from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.engine import WriteLimits
+from kafka_redelivery.consumers.writes.outcomes import Outcomes
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from tests.unit.consumers.batches import RAISED, handled, output, shared
 from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
@@ -35,14 +36,25 @@ def test_a_record_without_an_item_counts() -> None:
 
 
 def test_a_record_that_its_handler_has_not_acknowledged_does_not_count() -> None:
-    """It is in a later write."""
+    """It is in a later write. What an item has is divided equally, because its headers are: nothing is negative."""
     batch = Batch(shared())
-    messages = [record(0, b"x" * 30), record(1, b"x" * 70)]
+    messages = [record(0), record(1, headers=[("large", b"x" * 100_000)])]
     item = handled(source(), *messages)
     item.bytes = 100
     item.unacknowledged = [(1, Sessions().open().deliver(item.lane, messages[1]))]
     batch.add(item)
-    assert (batch.size, batch.bytes) == (1, 30)
+    assert (batch.size, batch.bytes) == (1, 50)
+
+
+def test_a_part_of_a_write_is_measured() -> None:
+    """One record with large headers makes no others wait."""
+    messages = [record(0), record(1), record(2, headers=[("large", b"x" * 100_000)])]
+    item = handled(source(), *messages)
+    item.bytes = 100_148
+    first, rest = Outcomes.of(item).split(10, 1000)
+    assert (first.offsets(), first.bytes) == ([0, 1], 10)
+    assert rest is not None
+    assert rest.offsets() == [2]
 
 
 def test_bytes_make_a_batch_full() -> None:

@@ -42,10 +42,12 @@ def test_the_rights_of_a_role_suffice(role: AclRole) -> None:
 
 
 def test_the_topic_of_the_outcomes_is_not_needed_to_start() -> None:
-    """A worker or scheduler without a right to it starts, and says so."""
+    """A worker or scheduler without the right to write it starts, and says so. Its configuration has to be readable."""
     for role in (AclRole.WORKER, AclRole.SCHEDULER):
         left = {Operation.DESCRIBE_CONFIGS}
         assert lacking(role, billing_dlq_actions=left) == (["Write on topic billing.dlq.actions"], False)
+        left = {Operation.WRITE, Operation.DESCRIBE}
+        assert lacking(role, billing_dlq_actions=left) == (["DescribeConfigs on topic billing.dlq.actions"], True)
 
 
 def test_a_topic_that_may_not_be_described_is_refused_with_all_its_rights() -> None:
