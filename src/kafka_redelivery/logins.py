@@ -26,16 +26,21 @@ def aws_msk_iam(config: str) -> tuple[str, float]:
     machine. The token is signed here; only finding the credentials may need a request.
 
     Args:
-        config: ``region`` (default: that of the environment or profile), ``profile``, or ``role_arn`` with
-            ``session_name`` for a role to assume.
+        config: ``region`` (default: that of the environment or profile), and either ``profile``, or ``role_arn`` with
+            ``session_name`` for a role to assume. A profile of AWS may itself name a role.
 
     Raises:
         ImportError: the extra is not installed.
-        ValueError: ``config`` has other names, or there is no region.
+        ValueError: ``config`` has other names or both a profile and a role, or there is no region.
         LookupError: there are no credentials.
         Exception: what the AWS SDK raises.
     """
     options = _options(config, {"region", "profile", "role_arn", "session_name"})
+    if "profile" in options and "role_arn" in options:
+        raise ValueError(
+            "sasl.oauthbearer.config has profile and role_arn, and a role is assumed with the credentials of the "
+            "environment; write role_arn and source_profile into a profile of the AWS configuration, and name only that"
+        )
     signer = _imported("aws_msk_iam_sasl_signer.MSKAuthTokenProvider", "msk")
     botocore = import_module("botocore.session")
     session = botocore.Session(profile=options.get("profile"))

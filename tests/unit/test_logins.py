@@ -92,6 +92,7 @@ def test_a_role_of_msk(monkeypatch: pytest.MonkeyPatch) -> None:
         ("zone=x", "has 'zone'; it takes profile, region, role_arn, session_name"),
         ("region", "has 'region'"),
         ("region=x,profile=none", "none"),
+        ("region=x,profile=a,role_arn=r", "write role_arn and source_profile into a profile of the AWS configuration"),
     ],
 )
 def test_what_is_missing_for_msk(config: str, words: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_redelivery.topology.config.rules.clients import DEFAULT_TRANSACTION_TIMEOUT_MS
+from kafka_redelivery.topology.config.rules.clients import DEFAULT_TRANSACTION_TIMEOUT_MS, mechanism_of
 
 ConfigValue = str | int | float | bool
 Config = dict[str, ConfigValue]
@@ -159,7 +159,7 @@ def servers_of(config: Mapping[str, ConfigValue]) -> str:
 
 def login_of(config: Mapping[str, ConfigValue]) -> str:
     """Return as whom a client logs in, and how, such as ``user billing with SCRAM-SHA-512``."""
-    mechanism = config.get("sasl.mechanism", config.get("sasl.mechanisms", "GSSAPI"))
+    mechanism = mechanism_of(config) or "GSSAPI"
     user = config.get("sasl.username", config.get("sasl.oauthbearer.client.id"))
     return f"user {user} with {mechanism}" if user is not None else f"the client with {mechanism}"
 

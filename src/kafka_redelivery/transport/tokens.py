@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Any, Final
 
-from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, bare_name
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, bare_name, takes_tokens
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.urls import HIDDEN, without_secrets
 from kafka_redelivery.transport.errors import ClientSettingsError
@@ -113,8 +113,8 @@ class TokenSource:
         self._changed = threading.Condition()
         self._token: _Token | None = None
         self._failure = ""
-        self._calls = 0
-        """How many calls have begun."""
+        self._calls = self._taken = 0
+        """How many calls have begun, and the number of the one that gave the token."""
 
         self._began_s: float | None = None
         """When the call began that runs (monotonic seconds)."""
@@ -162,11 +162,11 @@ class TokenSource:
         except BaseException as error:  # noqa: BLE001 - whatever it raises
             failure = f"has raised {described(error)}{_place(error)}; correct the cause"
         with self._changed:
-            if token is not None:
+            if token is not None and number > self._taken:  # else it is late: one that hung, after a newer one
                 if self._failure:
                     _log.info("kafka.%s %s gives tokens again", OAUTH_CB, self._name)
-                self._token, self._failure, self._log_at_s = token, "", -math.inf
-            elif number == self._calls:
+                self._token, self._taken, self._failure, self._log_at_s = token, number, "", -math.inf
+            elif token is None and number == self._calls:
                 self._failed_s = time.monotonic()
                 self._note_failure(failure)
             if number == self._calls:
@@ -197,9 +197,7 @@ def token_source(settings: Mapping[str, Any]) -> TokenSource | None:
     Raises:
         ClientSettingsError: its function cannot be imported.
     """
-    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms", ""))
-    protocol = str(settings.get("security.protocol", ""))
-    if OAUTH_CB not in settings or mechanism != "OAUTHBEARER" or not protocol.upper().startswith("SASL_"):
+    if OAUTH_CB not in settings or not takes_tokens(settings):
         return None
     name, config = str(settings[OAUTH_CB]), str(settings.get(_CONFIG, ""))
     found = _sources.get((name, config))

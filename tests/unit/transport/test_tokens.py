@@ -149,6 +149,25 @@ def test_a_function_that_hangs_delays_nobody_for_long(server: Server, monkeypatc
     assert source() == ("late", NOW_S + 1000, "", {})
 
 
+def test_a_late_token_replaces_no_newer_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end sooner, or have been revoked."""
+    monkeypatch.setattr(tokens, "_HUNG_S", 0.0)
+    source, may_answer, calls = server.source(), threading.Event(), list[threading.Thread]()
+
+    def slow() -> object:
+        calls.append(threading.current_thread())
+        may_answer.wait(30)
+        return "late", NOW_S + 500
+
+    server.answer = slow
+    assert source()[0] == NO_TOKEN
+    server.answer = server.token
+    assert source()[0] == "token2"
+    may_answer.set()
+    calls[0].join(30)
+    assert source()[:2] == ("token2", NOW_S + 1000)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -17,6 +17,7 @@ from kafka_redelivery.topology.cluster.kafka_rights import (
     Right,
     kafka_command,
 )
+from kafka_redelivery.topology.config.rules.clients import mechanism_of
 
 _STRIMZI_PATTERNS = {PatternType.LITERAL: "literal", PatternType.PREFIXED: "prefix"}
 
@@ -93,10 +94,10 @@ def strimzi_resource(kind: str, name: str, spec: dict[str, Any]) -> dict[str, An
 
 def _strimzi_authentication(kafka: Mapping[str, object]) -> str | None:
     """Return how Strimzi calls the login; ``None`` for one that it does not manage."""
-    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms"))
-    if mechanism is None:
+    mechanism = mechanism_of(kafka)
+    if not mechanism:
         return "tls" if any(str(name).startswith("ssl.certificate.") for name in kafka) else None
-    return "scram-sha-512" if str(mechanism).upper() == "SCRAM-SHA-512" else None
+    return "scram-sha-512" if mechanism.upper() == "SCRAM-SHA-512" else None
 
 
 def documents(users: Sequence[AclUser]) -> list[dict[str, Any]]:

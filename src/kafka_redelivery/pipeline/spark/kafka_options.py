@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE
+from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE, mechanism_of
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
 from kafka_redelivery.transport.protocols import Partition
 
@@ -251,10 +251,10 @@ def _setting(name: str, value: ConfigValue, own: set[str]) -> dict[str, str]:
 
 
 def _login(settings: Mapping[str, ConfigValue], own: set[str]) -> dict[str, str]:
-    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
-    if mechanism is None or "sasl.jaas.config" in own:
-        return {} if mechanism is None else {"sasl.mechanism": str(mechanism)}
-    module = _LOGINS.get(str(mechanism))
+    mechanism = mechanism_of(settings)
+    if not mechanism or "sasl.jaas.config" in own:
+        return {"sasl.mechanism": mechanism} if mechanism else {}
+    module = _LOGINS.get(mechanism)
     if module is None and OAUTH_CB in settings:
         raise _refused(
             OAUTH_CB,
@@ -272,7 +272,7 @@ def _login(settings: Mapping[str, ConfigValue], own: set[str]) -> dict[str, str]
         )
     user, password = (_quoted(str(settings.get(name, ""))) for name in ("sasl.username", "sasl.password"))
     return {
-        "sasl.mechanism": str(mechanism),
+        "sasl.mechanism": mechanism,
         "sasl.jaas.config": f"{module} required username={user} password={password};",
     }
 

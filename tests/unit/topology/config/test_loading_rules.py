@@ -190,6 +190,11 @@ def strategy(text: str) -> str:
             "kafka.oauth_cb",
             "is set beside sasl.oauthbearer.method: oidc",
         ),
+        (
+            kafka(f"bootstrap.servers: x, {TOKENS}, spark.oauth_cb: 'shop:token'"),
+            "kafka.spark.oauth_cb",
+            "is for clients in Python only",
+        ),
         (HEAD + "journal: true\nmode: auto", "journal", "has no transaction"),
     ],
 )

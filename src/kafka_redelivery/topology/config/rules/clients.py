@@ -85,11 +85,15 @@ def _token_rules(kafka: Mapping[str, str | float]) -> Iterator[Violation]:
         if bare_name(name) != OAUTH_CB:
             continue
         own = name.removesuffix(OAUTH_CB)
+        if own == "spark.":
+            fix = "remove it; Spark reads with the Java client, which needs a login handler in Java (docs/security.md)"
+            yield Violation(("kafka", name), "is for clients in Python only", fix, key=True)
+            continue
         clients = [_merged(kafka, client) for client in ([own] if own else CLIENT_PREFIXES[:3])]
         if not _FUNCTION.fullmatch(str(value)):
             fix = "name a function of yours, or one of kafka_redelivery.logins"
             yield Violation(("kafka", name), f"must be package.module:function, not {value!r}", fix)
-        elif not any(_takes_tokens(client) for client in clients):
+        elif not any(takes_tokens(client) for client in clients):
             fix = "add security.protocol: SASL_SSL and sasl.mechanism: OAUTHBEARER"
             yield Violation(("kafka", name), "gives tokens, but no client logs in with one", fix, key=True)
         elif any(client.get("sasl.oauthbearer.method", "").lower() == "oidc" for client in clients):
@@ -97,9 +101,15 @@ def _token_rules(kafka: Mapping[str, str | float]) -> Iterator[Violation]:
             yield Violation(("kafka", name), problem, "remove one of the two", key=True)
 
 
-def _takes_tokens(kafka: Mapping[str, str]) -> bool:
-    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", ""))
-    return mechanism == "OAUTHBEARER" and kafka.get("security.protocol", "").upper().startswith("SASL_")
+def takes_tokens(client: Mapping[str, object]) -> bool:
+    """Whether a client logs in with a token, by its settings."""
+    protocol = str(client.get("security.protocol", ""))
+    return mechanism_of(client) == "OAUTHBEARER" and protocol.upper().startswith("SASL_")
+
+
+def mechanism_of(client: Mapping[str, object]) -> str:
+    """Return the SASL mechanism among the settings of a client, which has two names there; empty if there is none."""
+    return str(client.get("sasl.mechanism", client.get("sasl.mechanisms", "")))
 
 
 def _merged(kafka: Mapping[str, str | float], client: str) -> dict[str, str]:
@@ -169,7 +179,7 @@ def _logins(kafka: Mapping[str, str]) -> Iterator[TopologyFault]:
             continue
         own = _merged(kafka, client)
         protocol = own.get("security.protocol", "plaintext").upper()
-        mechanism = own.get("sasl.mechanism", own.get("sasl.mechanisms", "GSSAPI")).upper()
+        mechanism = mechanism_of(own).upper()
         if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
             problem, loss = f"is {protocol} with {mechanism}", f"{_SECRETS[mechanism]} crosses the network unencrypted"
             yield warning(f"kafka.{client}security.protocol", problem, loss, "write SASL_SSL")
