@@ -5,7 +5,7 @@ from kafka_redelivery.topology.config.artemis_section import ArtemisSection
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.topics.naming import kafka_topic
 from tests.every import every
-from tests.parity.differences import differences
+from tests.parity.differences import DIFFERENCES
 from tests.parity.effects import Dialect
 from tests.parity.recordings import Case, cases
 from tests.parity.simulation import MODES_WITHOUT_CONSUMER, SENT, MessageOutcome, simulate, topic_of
@@ -42,7 +42,7 @@ def simulated(found: ArtemisResolution, given: Case) -> list[MessageOutcome]:
     ]
 
 
-@every([(case,) for case in ALL if case["id"] not in differences()])
+@every([(case,) for case in ALL if case["id"] not in DIFFERENCES])
 def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
     """The number of deliveries, the least delays and the topics of dead or expired messages are the recorded ones."""
     given, recorded_outcome = case["input"], case["outcome"]
@@ -75,7 +75,7 @@ def test_a_message_has_the_recorded_expiration(case: Case) -> None:
 
 
 LETTERS = [
-    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in differences()
+    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in DIFFERENCES
 ]
 
 
@@ -93,7 +93,7 @@ def test_a_dead_letter_has_the_recorded_headers(case: Case, letter: Case) -> Non
 def test_all_cases_are_replayed_or_in_the_table() -> None:
     """No case is left out silently, and the table names no case that does not exist."""
     known = {case["id"] for case in ALL}
-    named = {case for case in differences() if case.startswith("adlq-")}
+    named = {case for case in DIFFERENCES if case.startswith("adlq-")}
     assert len(known) == len(ALL)
     assert named <= known
     assert len(named) < len(ALL) / 3

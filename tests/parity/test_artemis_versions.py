@@ -14,7 +14,7 @@ OLDEST = "2.40.0"
 
 
 def ours(case: Case) -> bool | str:
-    """Return whether the match applies here: as in the newest version, but for what docs/migration.md names."""
+    """Return whether the match applies here: as in the newest version, but for two cases of the oldest."""
     as_before = case["delimiter"] == "$" or "\\*" in case["match"]
     answer: bool | str = case["applies"][OLDEST if as_before else NEWEST]
     return answer
@@ -22,7 +22,7 @@ def ours(case: Case) -> bool | str:
 
 @each(FILE, "cases")
 def test_a_match_applies_as_in_the_newest_version(case: Case) -> None:
-    """Or as in 2.40, where the documentation says so."""
+    """Or as in 2.40, for a delimiter ``$`` and an escaped wildcard."""
     wildcards = Wildcards(any_words=case["any_words"], single_word=case["single_word"], delimiter=case["delimiter"])
     try:
         found: bool | str = case["match"] == case["address"]

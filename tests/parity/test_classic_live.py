@@ -9,7 +9,7 @@ from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import kafka_topic
 from tests.every import every
-from tests.parity.differences import differences
+from tests.parity.differences import DIFFERENCES
 from tests.parity.effects import Dialect
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases
@@ -85,7 +85,7 @@ def still_there(entry: PolicyEntry, given: Case) -> bool:
     return not 0 < life <= given.get("settle_ms", 0)
 
 
-@every([(case,) for case in ALL if case["id"] not in differences()])
+@every([(case,) for case in ALL if case["id"] not in DIFFERENCES])
 def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
     """Deliveries, least delays, and destination and expiration of the dead letters are the recorded ones."""
     given, recorded_outcome = case["input"], case["outcome"]
@@ -104,7 +104,7 @@ def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
 
 
 LETTERS = [
-    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in differences()
+    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in DIFFERENCES
 ]
 
 
@@ -136,8 +136,8 @@ def test_a_dead_letter_has_the_recorded_headers(case: Case, letter: Case) -> Non
 def test_all_cases_are_replayed_or_in_the_table() -> None:
     """No case is left out silently, and the table names no case that does not exist."""
     known = {case["id"] for case in ALL}
-    replayed = known - set(differences())
-    named = {case for case in differences() if case.startswith(("redeliv-", "dlq-"))}
+    replayed = known - set(DIFFERENCES)
+    named = {case for case in DIFFERENCES if case.startswith(("redeliv-", "dlq-"))}
     assert len(known) == len(ALL)
     assert named <= known
     assert len(replayed) + len(named) == len(ALL)

@@ -8,10 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kafka_redelivery.cli.main import app
-from kafka_redelivery.cli.views.migration import LETTERS, drawn
+from kafka_redelivery.cli.views.migration import drawn
 from kafka_redelivery.topology import exit_codes
 
-DOCS = Path(__file__).parents[4] / "docs"
 CLASSIC = """<beans xmlns="http://www.springframework.org/schema/beans">
 <broker xmlns="http://activemq.apache.org/schema/core"><destinationPolicy><policyMap><policyEntries>
 <policyEntry queue="orders.&gt;" memoryLimit="1mb"><deadLetterStrategy>
@@ -158,10 +157,3 @@ class TestDrawing:
         """It has a mark of its own."""
         lines = list(drawn(explained([1, 1_000_000, 1], 4)))
         assert [line[38:].count("=") for line in lines[2:5]] == [1, 39, 1]
-
-
-def test_the_table_of_letters_is_that_of_the_documentation() -> None:
-    """Each message, with what happens with it in either broker."""
-    page = (DOCS / "migration.md").read_text()
-    for message, (classic, artemis) in LETTERS.items():
-        assert f"| {message} | {classic} | {artemis} |".replace("|  |", "| |") in page, message
