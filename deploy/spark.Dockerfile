@@ -9,6 +9,8 @@ FROM ${BUILD_BASE} AS build
 WORKDIR /src
 COPY requirements/build.txt requirements/spark.txt requirements/
 # PySpark is published as source: build wheels, checked against their hashes, and install those.
+# Compiled here, because the image runs read-only; the packages before the project, which changes more often. Tests of
+# packages are removed.
 RUN python3 -m venv /opt/build \
     && /opt/build/bin/python -m pip install --no-cache-dir --require-hashes -r requirements/build.txt \
     && /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes \
@@ -16,16 +18,17 @@ RUN python3 -m venv /opt/build \
     && python3 -m venv --without-pip /opt/redelivery \
     && /opt/build/bin/python -m pip --python /opt/redelivery/bin/python \
         install --no-cache-dir --no-compile --no-deps --no-index /dist/*.whl \
-    && rm -r /dist
-COPY . .
-# Compiled here, because the image runs read-only. Tests of packages are removed.
-RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
-    && /opt/build/bin/python -m pip --python /opt/redelivery/bin/python \
-        install --no-cache-dir --no-compile --no-deps /dist/*.whl \
+    && rm -r /dist \
     && find /opt/redelivery -depth -type d -name tests -path '*/site-packages/*' -exec rm -r {} + \
     && rm -rf /opt/redelivery/lib/python3*/site-packages/pyspark/examples \
         /opt/redelivery/lib/python3*/site-packages/pyspark/data \
     && /opt/redelivery/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/redelivery
+COPY . .
+RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
+    && /opt/build/bin/python -m pip --python /opt/redelivery/bin/python \
+        install --no-cache-dir --no-compile --no-deps /dist/*.whl \
+    && /opt/redelivery/bin/python -m compileall -q --invalidation-mode unchecked-hash \
+        /opt/redelivery/lib/python3*/site-packages/kafka_redelivery
 # Spark's Kafka connector and Delta Lake, each jar checked against its pinned hash.
 ENV REDELIVERY_CACHE=/opt/spark
 RUN /opt/redelivery/bin/python -c "from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()" \
