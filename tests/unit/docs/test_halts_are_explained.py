@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from kafka_redelivery.consumers.flow.stops import FIXES
 from kafka_redelivery.consumers.telemetry.observers import HaltCause
 from kafka_redelivery.transport.errors import RefusalCause
 
@@ -22,5 +23,6 @@ def test_the_alert_says_how_to_fix_each() -> None:
 
 
 def test_each_refusal_can_halt() -> None:
-    """Its name is the label's."""
+    """Its name is the label's, and its halt says how to end it."""
     assert {*map(str, RefusalCause)} <= {*map(str, HaltCause)}
+    assert set(FIXES) == set(RefusalCause)

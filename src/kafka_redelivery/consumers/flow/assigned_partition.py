@@ -21,7 +21,7 @@ from kafka_redelivery.transport.protocols import Message, Partition
 
 @dataclass(slots=True, eq=False)
 class AssignedPartition:
-    """A partition that this worker owns. Only the polling thread uses it."""
+    """A partition that this worker owns. Only the polling thread changes it; slots read what never changes."""
 
     partition: Partition
     route: Route

@@ -49,7 +49,7 @@ _REST_FACTOR: Final = 2
 """After a trial without an answer no other begins for twice the time that it took, or for the longest pause if that is
 shorter. Writes use that time."""
 
-_FIXES: Final[Mapping[RefusalCause, str]] = {
+FIXES: Final[Mapping[RefusalCause, str]] = {
     RefusalCause.TOO_LARGE: "raise max.message.bytes of {topic}",
     RefusalCause.FORBIDDEN: "grant the right Write on {topic} (`redelivery topology acls` prints the command), or "
     "remove the rule that denies it",
@@ -61,6 +61,7 @@ _FIXES: Final[Mapping[RefusalCause, str]] = {
     RefusalCause.OTHER: "change the configuration of {topic} so that it accepts the record; `redelivery topology "
     "check` names a property that prevents it",
 }
+"""How to end the halt of each refusal."""
 
 _EXPIRED: Final = -1
 _UNKNOWN: Final = -2
@@ -486,7 +487,7 @@ class Stops:
             offset,
             HaltLabel(record.topic, HaltCause(refused.cause)),
             refused.reason,
-            _FIXES[refused.cause].format(topic=record.topic),
+            FIXES[refused.cause].format(topic=record.topic),
             backoff=_BACKOFF if before is None else before.backoff,
             record=record,
             awaits_topic=awaits_topic,
