@@ -12,7 +12,7 @@ from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, SerdeError
-from kafka_redelivery.serdes.framing import HEADER, KEY_HEADER, VALUE_HEADER, decoded, header_in
+from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, SchemaId, decoded, header_in, id_and_start
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection
 
@@ -20,7 +20,13 @@ _LEVELS: Final = 200
 """How deep a value may be nested to be shown."""
 
 _ASKED: Final = 100
-"""How many schemas are asked for that are missing: bytes that are no value may name any."""
+"""How many schemas are asked for in a round that are missing: bytes that are no value may name any."""
+
+_RESTING: Final = 10_000
+"""How many of them are remembered from earlier rounds."""
+
+_AWAY: Final = 3
+"""After so many requests in succession without an answer, no more are sent in a round."""
 
 
 class SchemaLackingError(Exception):
@@ -73,22 +79,32 @@ class LetterCodecs:
 class ValueTexts:
     """Makes text of the values of one source, whose values name their schema: the JSON of the decoded value.
 
-    A schema that cannot be had is asked for once: a registry that does not answer takes seconds each time. After
-    :meth:`again` it is asked for once more. Not thread-safe.
+    A schema that cannot be had is asked for once in a round, because a registry that does not answer takes seconds each
+    time. :meth:`again` begins another round. If a round could not ask for all, the next ones ask for the others first.
+    Not thread-safe.
     """
 
     def __init__(self, section: CodecSection, base: Path) -> None:
         """Take the settings; ``base`` is the folder that paths of schemas are relative to. Nothing is opened yet."""
         self._section, self._base = section, base
         self._codec: Codec | None = None
-        self._had: set[bytes] = set()
-        self._lacking: dict[bytes, str] = {}
+        self._had: set[SchemaId] = set()
+        self._lacking: dict[SchemaId, str] = {}
+        self._resting: set[SchemaId] = set()
+        """Those that earlier rounds have asked for, until a round has asked for all others."""
+
+        self._unanswered = 0
         self._away = ""
 
     def again(self) -> None:
-        """Ask once more for schemas that could not be had."""
+        """Begin another round: ask once more for schemas that could not be had."""
+        some_left = bool(self._away) or len(self._lacking) >= _ASKED
+        if some_left and len(self._resting) < _RESTING:
+            self._resting.update(self._lacking)
+        else:
+            self._resting.clear()
         self._lacking.clear()
-        self._away = ""
+        self._unanswered, self._away = 0, ""
 
     def __call__(self, value: bytes, header: bytes | None = None) -> str | None:
         """Return the JSON; ``None`` for what is no value of its schema.
@@ -100,28 +116,46 @@ class ValueTexts:
         Raises:
             SchemaLackingError: the schema cannot be had at present.
         """
-        named = value[: HEADER.size] if header is None else header
-        if named not in self._had:
-            problem = self._lacking.get(named) or self._away
-            if not problem and len(self._lacking) >= _ASKED:
-                problem = f"{_ASKED} schemas are missing"
-            if problem:
-                raise SchemaLackingError(problem)
+        try:
+            wanted, _ = id_and_start(self._section.value.format, value, header)
+        except DecodeError:
+            return None
+        if wanted not in self._had and (problem := self._not_asked(wanted)):
+            raise SchemaLackingError(problem)
         try:
             if self._codec is None:
                 self._codec = codecs(self._section, self._base)[1]
-            found = as_json(decoded(self._codec, value, header))
-        except DecodeError as error:
-            if error.code is not DecodeCode.UNKNOWN_SCHEMA:
-                return None
-            problem = self._lacking[named] = str(error)
-            raise SchemaLackingError(problem) from None
         except SerdeError as error:
             self._away = str(error)
             raise SchemaLackingError(self._away) from None
-        if len(self._had) < _ASKED:
-            self._had.add(named)
+        try:
+            found = as_json(decoded(self._codec, value, header))
+        except DecodeError as error:
+            if error.code is DecodeCode.UNKNOWN_SCHEMA:
+                self._unanswered = 0
+                raise self._noted(wanted, error) from None
+            found = None
+        except SerdeError as error:
+            self._unanswered += 1
+            if self._unanswered >= _AWAY:
+                self._away = str(error)
+            raise self._noted(wanted, error) from None
+        if wanted not in self._had:
+            self._unanswered = 0
+            self._had.add(wanted)
         return found
+
+    def _not_asked(self, wanted: SchemaId) -> str:
+        """Return why a schema is not asked for; empty if it is."""
+        if wanted in self._lacking:
+            return self._lacking[wanted]
+        if wanted in self._resting:
+            return f"the schema with id {wanted} could not be had, and is asked for again after others"
+        return self._away or (f"{_ASKED} schemas are missing" if len(self._lacking) >= _ASKED else "")
+
+    def _noted(self, wanted: SchemaId, error: SerdeError) -> SchemaLackingError:
+        self._lacking[wanted] = str(error)
+        return SchemaLackingError(self._lacking[wanted])
 
 
 def texts_of(settings: LetterSource, base: Path) -> Mapping[str, ValueTexts]:

@@ -225,6 +225,11 @@ class Selection:
 
     where: Where | None = None
 
+    @property
+    def asks_for_values(self) -> bool:
+        """Whether values are compared with something."""
+        return self.where is not None and "value" in self.where.columns
+
     def document(self) -> dict[str, Any]:
         """Return what was given as plain data for JSON, without keys, header values and constants of ``where``.
 

@@ -141,6 +141,11 @@ class Basis:
     recognition: Recognition | None = None
     """Of other systems' letters: what a person says about these. ``None`` = the letters are ours."""
 
+    @property
+    def coded(self) -> list[str]:
+        """Sources whose values are no text, such as Avro."""
+        return [*self.undecodable, *(topic for topic, _ in self.decoded)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:

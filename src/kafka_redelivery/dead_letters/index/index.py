@@ -18,7 +18,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from kafka_redelivery.consumers.errors import IndexUnusableError, RedriveError
 from kafka_redelivery.dead_letters.decoding import ValueTexts, texts_of
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.refresh import Question, Refresh
-from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, can_select, condition_of
+from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, can_select, condition_of, ours, undecoded
 from kafka_redelivery.dead_letters.index.store import LIMIT_S, Store, database, run, time_limit
 from kafka_redelivery.dead_letters.index.summary import Summary, summarise
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, LetterState, Selection, Standing, letter_document
@@ -127,7 +127,7 @@ class Index:
             TransportError: Kafka does not answer.
         """
         wanted = settings.dead_letters.index
-        basis = _basis(settings, group)
+        basis = _basis(settings, group, base)
         folder = path or (None if wanted.path is None else Path(wanted.path)) or default_folder()
         return cls(settings, basis, IndexFolder(folder / _name(basis)), base=base)
 
@@ -163,7 +163,7 @@ class Index:
             IndexUnusableError: a temporary one cannot be written either.
             RedriveError, TransportError: as :meth:`refresh`.
         """
-        wanted, basis = selection or Selection(), _basis(settings, group)
+        wanted, basis = selection or Selection(), _basis(settings, group, base)
         question = None if can_select(wanted, basis) else Question(wanted, basis)
         with ExitStack() as opened:
             index = None
@@ -326,35 +326,34 @@ class Index:
     @cached_property
     def _texts(self) -> Mapping[str, ValueTexts]:
         """They stay, because they hold the schemas."""
-        return texts_of(self._settings, self._base) if self._basis.decoded or self._question else {}
+        asked = self._question is not None and self._question.selection.asks_for_values
+        return texts_of(self._settings, self._base) if self._basis.decoded or asked else {}
 
     def undecoded(self, selection: Selection) -> str:
         """Return how many values cannot be decoded, and why; empty if the selection does not ask for values, or none.
 
+        Only letters count that the rest of the selection means, without ``where``.
+
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        if selection.where is None or "value" not in selection.where.columns:
+        if not (selection.asks_for_values and self._basis.coded):
             return ""
         if self._question is not None:
-            number, lacking = self._question.undecoded, self.snapshot.lacking
+            found = self._question.undecoded
         else:
-            found = "origin IN (SELECT unnest(?::VARCHAR[])) AND value IS NULL AND size IS NOT NULL"
-            topics = [topic for topic, _ in self._basis.decoded]
-            sql = f"SELECT count(*) FROM stored_letters WHERE {found}"  # noqa: S608 - text of ours
-            ((number,),) = self.rows(sql, [topics]) if topics else ((0,),)
-            lacking = self.snapshot.lacking if self.snapshot.waiting else ""
-        if not number:
+            found = undecoded(selection, self.rows, self._basis, self._clock())
+        if not found.values:
             return ""
-        values = "1 value cannot be decoded, and is" if number == 1 else f"{number:,} values cannot be decoded, and are"
+        one = found.values == 1
+        values = "1 value cannot be decoded, and is" if one else f"{found.values:,} values cannot be decoded, and are"
+        lacking = self.snapshot.lacking if found.waiting else ""
         return f"{values} NULL in --where" + (f"; some wait for a schema: {lacking}" if lacking else "")
 
     @property
     def ours(self) -> Condition:
         """The condition for letters of the group; another system's are all meant."""
-        if self._basis.recognition is not None:
-            return EVERY
-        return Condition("coalesce(\"group\", '') = ?", (self._basis.group,))
+        return ours(self._basis)
 
     @property
     def not_ours(self) -> tuple[int, int]:
@@ -460,10 +459,11 @@ class Index:
         return self._duckdb
 
 
-def _basis(settings: LetterSource, group: str | None) -> Basis:
+def _basis(settings: LetterSource, group: str | None, base: Path) -> Basis:
     refuse_group(settings, group or settings.group)
     class_only, wanted = settings.failure_details.class_only, settings.dead_letters.index
     values = wanted.values and not class_only
+    decodes = values and wanted.decode
     coded = {each.topic: each.value for each in settings.sources if each.value.format in WITH_SCHEMA}
     return Basis(
         version=VERSION,
@@ -471,16 +471,26 @@ def _basis(settings: LetterSource, group: str | None) -> Basis:
         group=group or settings.group,
         values=values,
         class_only=class_only,
-        undecodable=() if values and wanted.decode else tuple(sorted(coded)),
-        decoded=tuple((topic, _digest(coded[topic])) for topic in sorted(coded)) if values and wanted.decode else (),
+        undecodable=() if decodes else tuple(sorted(coded)),
+        decoded=tuple((topic, _digest(coded[topic], base)) for topic in sorted(coded)) if decodes else (),
         recognition=settings.recognition if isinstance(settings, OtherSystem) else None,
     )
 
 
-def _digest(section: SerdeSection) -> str:
-    """Return what changes with how values are decoded. Of the registry only its address counts."""
-    how = section.format, sorted(section.schemas.items()), section.reader, section.registry.get("url")
+def _digest(section: SerdeSection, base: Path) -> str:
+    """Return what changes with how values are decoded. Of the registry only its address counts; files are read."""
+    named = [base / each for each in (*section.schemas.values(), *([section.reader] if section.reader else []))]
+    beside = [each for folder in {path.parent for path in named} for each in folder.glob("*.avsc")]  # they name types
+    contents = {str(each): _content(each) for each in sorted({*named, *beside})}
+    how = section.format, sorted(section.schemas.items()), section.reader, section.registry.get("url"), contents
     return hashlib.sha256(repr(how).encode()).hexdigest()[:12]
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what is in a file; ``None`` if it cannot be read, which is an error when something is decoded."""
+    with suppress(OSError):
+        return path.read_bytes()
+    return None
 
 
 def default_folder() -> Path:

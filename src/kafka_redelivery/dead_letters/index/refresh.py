@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from kafka_redelivery.dead_letters.decoding import SchemaLackingError, ValueText
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import Basis, Facts, IndexFolder, Manifest, Slot
 from kafka_redelivery.dead_letters.index.rows import SCHEMA, RowMaker, answered, table_of
-from kafka_redelivery.dead_letters.index.sql import condition_of
+from kafka_redelivery.dead_letters.index.sql import Undecoded, condition_of, undecoded
 from kafka_redelivery.dead_letters.index.store import LIMIT_S, Store, database, run, time_limit
 from kafka_redelivery.dead_letters.ledger import LeftOut, job_topics, read_jobs, refuse_missing
 from kafka_redelivery.dead_letters.letter import Selection
@@ -50,15 +51,17 @@ class Question:
 
     def __init__(self, selection: Selection, basis: Basis) -> None:
         self.selection, self._basis = selection, basis
-        self.undecoded = 0
-        """Values that could not be decoded."""
+        self.undecoded = Undecoded()
+        """Of all letters that it was asked about."""
 
-    def chosen(self, folder: Path, manifest: Manifest, letters: Table) -> set[tuple[int, int]]:
-        """Return slot and offset of those letters that are meant."""
+    def chosen(self, folder: Path, manifest: Manifest, letters: Table, now_ms: int) -> set[tuple[int, int]]:
+        """Return slot and offset of those letters that are meant; ``now_ms``: the time (epoch ms)."""
         asked = replace(manifest, letter_files=(), basis=replace(self._basis, question=False))
         with closing(database(folder, asked, letters)) as opened:
             wanted = condition_of(self.selection, lambda sql: run(opened, sql), self._basis)
             with time_limit(opened, LIMIT_S):
+                if self.selection.asks_for_values and self._basis.coded:
+                    self.undecoded += undecoded(self.selection, partial(run, opened), self._basis, now_ms)
                 return set(run(opened, f'SELECT slot, "offset" FROM letters WHERE {wanted.sql}', wanted.parameters))  # noqa: S608 - compiled
 
 
@@ -165,7 +168,7 @@ class Refresh:
             if batch.messages:
                 columns = rows.columns(batch)
                 if question is not None:
-                    chosen = question.chosen(self.folder.path, manifest, table_of(columns))
+                    chosen = question.chosen(self.folder.path, manifest, table_of(columns), self.now_ms)
                     columns = answered(columns, self.basis, chosen)
                 held.add(table_of(columns, schema))
                 self._advance(len(batch.messages))
@@ -175,8 +178,6 @@ class Refresh:
         manifest = _written(store, manifest, held.take(), positions)
         if rows.lacking:
             manifest = replace(manifest, lacking=rows.lacking, asked_ms=self.now_ms if asks else manifest.asked_ms)
-        if question is not None:
-            question.undecoded = rows.undecoded
         if manifest.letter_files == before.letter_files and _starts(manifest) == _starts(before):
             return manifest
         return replace(manifest, letter_files=store.letters_left(manifest.letter_files, manifest.slots))

@@ -131,9 +131,6 @@ class RowMaker:
         self.lacking = ""
         """Why a schema could not be had; empty if all could."""
 
-        self.undecoded = 0
-        """Values that could not be decoded, with those of such a schema."""
-
         self._undecodable = frozenset(basis.undecodable)
         self._texts, self._attempts, self._causes = _Texts(), _Attempts(), _Causes(class_only=basis.class_only)
 
@@ -248,7 +245,6 @@ class RowMaker:
                 except SchemaLackingError as error:
                     self.lacking = str(error)
                     waiting[number], named[number] = value, header
-                self.undecoded += text is None
             elif value is not None:
                 text = _text(value, _none)
             found.append(text)

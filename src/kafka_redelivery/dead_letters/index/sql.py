@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from operator import add
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
@@ -82,7 +84,7 @@ def stored_view(letters: str, slots: Sequence[Slot], *, ours: bool = True, chose
                key,
                {_OUR_HEADERS if ours else "map(header_names, header_values)"} AS headers,
                value, size, died_ms, expiration_ms, redrives, deliveries, raw_key, source_topic, no_content, system,
-               slot
+               slot, waiting IS NOT NULL AS waits
                {", chosen" if chosen else ""}
         FROM {letters}
         WHERE slot IN ({present}) {f'AND "offset" >= {starts}' if some_deleted else ""}
@@ -149,7 +151,7 @@ def can_select(selection: Selection, basis: Basis) -> bool:
     if selection.where is not None:
         headers += [each.name for each in nodes(selection.where.expression) if isinstance(each, Header)]
     hidden = basis.recognition is None and FAILURE_CAUSE in headers
-    return (basis.values or not asks) and not hidden and not (basis.undecodable and "value" in columns)
+    return (basis.values or not asks) and not hidden and not (basis.undecodable and selection.asks_for_values)
 
 
 def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[Any]]], basis: Basis) -> Condition:
@@ -186,6 +188,46 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
         either = Condition(f"({first.sql}) OR ({second.sql})", first.parameters + second.parameters)
         found &= first if selection.letters_only else either
     return found if selection.where is None else found & Condition(*selection.where.duckdb)
+
+
+class Undecoded(NamedTuple):
+    """Letters whose values cannot be decoded, so that a condition on values does not mean them."""
+
+    values: int = 0
+    waiting: int = 0
+    """Those whose schemas could not be had."""
+
+    def __add__(self, other: object) -> Undecoded:
+        """Return the sums."""
+        return Undecoded(*map(add, self, other)) if isinstance(other, Undecoded) else NotImplemented
+
+
+def undecoded(
+    selection: Selection,
+    rows: Callable[[str, Sequence[object]], Iterable[Sequence[Any]]],
+    basis: Basis,
+    now_ms: int,
+) -> Undecoded:
+    """Count them among the letters of the group that the rest of a selection means, without ``where``.
+
+    Args:
+        selection: which letters are meant.
+        rows: runs a query of the index.
+        basis: what the index keeps.
+        now_ms: letters that have expired by then (epoch ms) do not count.
+    """
+    rest = condition_of(replace(selection, where=None), lambda sql: rows(sql, ()), basis)
+    meant = rest & ours(basis) & unexpired(now_ms) & _one_of("origin", basis.coded)
+    sql = f"""
+        SELECT count(*), count(*) FILTER (waits) FROM {table_for(rest.sql)}
+        WHERE value IS NULL AND size IS NOT NULL AND {meant.sql}
+    """  # noqa: S608 - compiled
+    return Undecoded(*next(iter(rows(sql, meant.parameters))))
+
+
+def ours(basis: Basis) -> Condition:
+    """Return the condition for letters of the group; another system's are all meant."""
+    return Condition("coalesce(\"group\", '') = ?", (basis.group,)) if basis.recognition is None else EVERY
 
 
 def _refuse_no_text(selection: Selection) -> None:

@@ -1,19 +1,23 @@
 """Values with a schema are in the index as decoded JSON; one whose schema cannot be had waits."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kafka_redelivery.dead_letters import decoding
 from kafka_redelivery.dead_letters.decoding import SchemaLackingError, ValueTexts
 from kafka_redelivery.dead_letters.index.files import IndexFolder, Manifest
+from kafka_redelivery.dead_letters.index.index import Index, _digest
+from kafka_redelivery.dead_letters.index.refresh import Question
 from kafka_redelivery.dead_letters.index.rows import RowMaker, table_of
 from kafka_redelivery.dead_letters.index.store import Store
-from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.letter import LetterState, Selection
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.avro_schema import AvroSchema
@@ -21,7 +25,7 @@ from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import SchemaSourceUnavailable
 from kafka_redelivery.serdes.framing import SchemaId
 from kafka_redelivery.serdes.schemas import LocalSchemas
-from kafka_redelivery.topology.config.settings import CodecSection
+from kafka_redelivery.topology.config.settings import CodecSection, SerdeSection
 from tests.unit.consumers.records import NOW, Fetched
 from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of
 from tests.unit.dead_letters.index.test_selecting import opened
@@ -31,16 +35,17 @@ _BASIS = replace(BASIS, decoded=(("orders", "as today"),))
 
 
 class _Registry(LocalSchemas):
-    """It has the schema 7, answers if it is not away, and counts what it is asked."""
+    """It has the schemas 1 to 8 and 12, refuses some, and counts what it is asked."""
 
     def __init__(self) -> None:
-        super().__init__({7: _SCHEMA, 8: _SCHEMA})
-        self.away, self.asked = False, list[SchemaId]()
+        super().__init__(dict.fromkeys((*range(1, 9), 12), _SCHEMA))
+        self.refused: Container[SchemaId] = ()
+        self.asked = list[SchemaId]()
 
     def by_id(self, schema_id: SchemaId) -> AvroSchema:
-        """Return the schema, if it is not away."""
+        """Return the schema, if it is not refused."""
         self.asked.append(schema_id)
-        if self.away:
+        if schema_id in self.refused:
             raise SchemaSourceUnavailable("the registry", "no answer")
         return super().by_id(schema_id)
 
@@ -104,7 +109,7 @@ def test_a_value_waits_for_its_schema(tmp_path: Path, registry: _Registry) -> No
     """While the registry is away, and while it has no such schema. Its bytes are deleted then."""
     folder, texts = IndexFolder(tmp_path / "index"), _texts()
     with closing(Store(folder)) as store:
-        registry.away = True
+        registry.refused = range(100)
         manifest = _written(folder, store, _letters([_value(1), _value(5), _value(6, 9)]), texts)
         assert manifest.waiting == 3
         asked = "cast(value ->> '$.amount' as integer) > 3"
@@ -113,7 +118,7 @@ def test_a_value_waits_for_its_schema(tmp_path: Path, registry: _Registry) -> No
             [],
             "3 values cannot be decoded, and are NULL in --where; some wait for a schema",
         )
-        registry.away = False
+        registry.refused = ()
         texts["orders"].again()
         [file] = manifest.letter_files
         decoded = store.decoded(file, lambda origin, value, header: texts[origin](value, header))
@@ -121,6 +126,52 @@ def test_a_value_waits_for_its_schema(tmp_path: Path, registry: _Registry) -> No
         assert store.decoded(decoded, lambda origin, value, header: texts[origin](value, header)) == decoded
         folder.publish(replace(manifest, letter_files=(decoded,)))
         assert _selected(folder, asked)[0] == [1]
+
+
+def test_what_cannot_be_decoded_is_counted_in_the_selection(tmp_path: Path, registry: _Registry) -> None:
+    """Without the letters that another condition leaves out, those of other groups, and expired ones."""
+    registry.refused = (8,)
+    folder, now = IndexFolder(tmp_path / "index"), b"%d" % NOW
+    letters = _letters([b"no", _value(1), _value(1, 8), b"no", b"no"])
+    letters[3] = replace(letters[3], pairs=[*(letters[3].pairs or [])[:1], *[("_AMQ_ORIG_QUEUE", b"shipping")]])
+    letters[4] = replace(letters[4], pairs=[*(letters[4].pairs or []), ("JMSExpiration", now)])
+    with closing(Store(folder)) as store:
+        _written(folder, store, letters, _texts())
+    where = Where.of("value is null", NOW)
+    one, both = Selection(where=where, ids=frozenset({"DLQ.orders-0@0"})), Selection(where=where)
+    with closing(opened(folder, _BASIS)) as index:
+        assert index.undecoded(one) == "1 value cannot be decoded, and is NULL in --where"
+        assert index.undecoded(both).startswith("2 values cannot be decoded, and are NULL in --where; some wait for a")
+        assert not index.undecoded(replace(both, origins=("other",)))
+    for wanted, number in ((one, (1, 0)), (both, (2, 1)), (replace(both, states=(LetterState.RECOVERED,)), (0, 0))):
+        basis = replace(_BASIS, values=False, question=True)
+        rows = RowMaker({(each.topic, each.partition): each.number for each in SLOTS}, basis, _texts())
+        question = Question(wanted, basis)
+        question.chosen(folder.path, Manifest(basis=basis, slots=SLOTS), table_of(rows.columns(batch_of(letters))), NOW)
+        assert question.undecoded == number
+
+
+def test_values_are_decoded_for_questions_about_values_alone(tmp_path: Path) -> None:
+    """A question about keys asks no registry."""
+    basis = replace(BASIS, values=False, undecodable=("orders",))
+    value = SerdeSection(format="avro", registry={"url": "http://127.0.0.1:9"})
+    source = SimpleNamespace(topic="orders", value=value)
+    for asked, decodes in ((Selection(keys=("7",)), False), (Selection(where=Where.of("value = 'a'", NOW)), True)):
+        index = Index(cast("Any", SimpleNamespace(sources=[source])), basis, IndexFolder(tmp_path / "index"))
+        index._question = Question(asked, basis)
+        assert bool(index._texts) == decodes
+
+
+@pytest.mark.parametrize("changed", ["order.avsc", "own.avsc", "named.avsc"])
+def test_a_schema_file_that_changes_makes_another_index(tmp_path: Path, changed: str) -> None:
+    """Its path alone does not say how values are decoded."""
+    section = SerdeSection(format="avro", schemas={1: "order.avsc"}, reader="own.avsc")
+    for name in ("order.avsc", "own.avsc", "named.avsc"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    before = _digest(section, tmp_path)
+    assert _digest(section, tmp_path) == before
+    (tmp_path / changed).write_text('{"type": "int"}', encoding="utf-8")
+    assert _digest(section, tmp_path) != before
 
 
 def test_a_registry_is_asked_once(registry: _Registry) -> None:
@@ -132,20 +183,54 @@ def test_a_registry_is_asked_once(registry: _Registry) -> None:
         with pytest.raises(SchemaLackingError, match="schema with id 9"):
             texts(_value(1, 9))
     assert registry.asked == [9]
-    registry.away = True
-    for schema in (8, 8, 10):
+    registry.refused = range(100)
+    for schema in (8, 8, 10, 11, 12, 13):
         with pytest.raises(SchemaLackingError, match="no answer"):
             texts(_value(1, schema))
-    assert registry.asked == [9, 8]
+    assert registry.asked == [9, 8, 10, 11]
+    assert json.loads(texts(_value(3)) or "") == {"amount": 3}
+    registry.refused = ()
     texts.again()
-    registry.away = False
-    assert json.loads(texts(_value(4, 8)) or "") == {"amount": 4}
+    assert json.loads(texts(_value(4, 12)) or "") == {"amount": 4}
+
+
+def test_refused_schemas_keep_no_other_from_being_asked_for(registry: _Registry) -> None:
+    """Such as one that the user of the registry may not read: it comes first in each round."""
+    texts, registry.refused = _texts()["orders"], (1, 2, 3, 4, 5)
+    for _ in range(3):  # rounds
+        found = [_json_of(texts, _value(6, schema)) for schema in (1, 2, 3, 4, 5, 7, 8)]
+        assert found[:5] == [None] * 5
+        texts.again()
+    assert found[5:] == ['{"amount":6}'] * 2
+    registry.refused = ()
+    for _ in range(3):
+        found = [_json_of(texts, _value(6, schema)) for schema in (1, 2, 3, 4, 5)]
+        texts.again()
+    assert found == ['{"amount":6}'] * 5
+
+
+def test_one_refused_schema_is_no_outage(registry: _Registry) -> None:
+    """The others are asked for in the same round."""
+    texts, registry.refused = _texts()["orders"], (1, 2, 3, 4)
+    found = [_json_of(texts, _value(6, schema)) for schema in (1, 2, 7, 3, 4, 8)]
+    assert found == [None, None, '{"amount":6}', None, None, '{"amount":6}']
 
 
 def test_values_that_name_any_schema(registry: _Registry) -> None:
-    """Bytes that are no value may do so: the registry is asked for a hundred of them."""
+    """Bytes that are no value may do so: in each round the registry is asked for a hundred others."""
     texts = _texts()["orders"]
-    for number in range(1000, 1300):
-        with pytest.raises(SchemaLackingError):
-            texts(_value(1, number))
-    assert len(registry.asked) == 100
+    for last in (100, 200, 250, 350):
+        for number in range(1000, 1250):
+            with pytest.raises(SchemaLackingError):
+                texts(_value(1, number))
+        assert len(registry.asked) == last
+        texts.again()
+    assert len(set(registry.asked)) == 250
+    assert json.loads(texts(_value(4)) or "") == {"amount": 4}
+
+
+def _json_of(texts: ValueTexts, value: bytes) -> str | None:
+    try:
+        return texts(value)
+    except SchemaLackingError:
+        return None

@@ -77,7 +77,7 @@ def test_what_is_not_kept_is_answered_alike(index: Index, text: str) -> None:
     wanted = Selection(where=where)
     if index.can_select(wanted):
         question = Question(wanted, _ASKED)
-        found = question.chosen(index.path, Manifest(basis=_ASKED, slots=SLOTS), _TABLE)
+        found = question.chosen(index.path, Manifest(basis=_ASKED, slots=SLOTS), _TABLE, NOW)
         assert _chosen(index, where) == [f"{TOPIC}-{slot}@{offset}" for slot, offset in sorted(found)]
 
 
