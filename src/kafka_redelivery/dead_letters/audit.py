@@ -1,7 +1,8 @@
 """The audit trail of a group: who did what, when, and to which letters.
 
 Jobs and their cancellations say it themselves. Whatever else a person does through the console is written as a note
-beside them, before it is done, so that nothing is done that is not written.
+beside them, before it is done, so that nothing is done that is not written. Only `redelivery pause` and `resume` write
+it afterwards, because an emergency does not wait for it.
 """
 
 from __future__ import annotations
@@ -82,12 +83,19 @@ def note_outage(settings: Settings, by: str, dependency: str, until_ms: int | No
 
 
 def note_pause(
-    settings: Settings, by: str, targets: Iterable[PauseTarget], until_ms: int | None, note: str, *, pauses: bool
+    settings: Settings,
+    by: str,
+    targets: Iterable[PauseTarget],
+    until_ms: int | None,
+    note: str,
+    *,
+    pauses: bool,
+    done: bool = False,
 ) -> None:
-    """Write that a person is about to pause or resume; without targets everything. Raises as :func:`write_note`."""
+    """Write that a person pauses or resumes; without targets everything. ``done`` and errors as :func:`write_note`."""
     about = ", ".join(map(str, targets)) or "everything"
     about += f" until {printable_time(until_ms)}" if until_ms else ""
-    write_note(settings, by, "pause" if pauses else "resume", about, note=note)
+    write_note(settings, by, "pause" if pauses else "resume", about, note=note, done=done)
 
 
 def write_note(
@@ -98,8 +106,20 @@ def write_note(
     job: str = "",
     topics: TopicIds | None = None,
     note: str = "",
+    *,
+    done: bool = False,
 ) -> None:
-    """Write what a person is about to do; ``topics``: of the letters that it is about; ``note``: why.
+    """Write what a person is about to do.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        by: who does it.
+        what: as :class:`Entry`.
+        about: to what.
+        job: the id of the job that it is about.
+        topics: of the letters that it is about.
+        note: why.
+        done: whether it is done already. Otherwise an error says that nothing is done.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -107,16 +127,17 @@ def write_note(
     """
     topic, _ = job_topics(settings, settings.group)
     name = secrets.token_hex(5)
-    done = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds(), note=note)
-    key, value = note_record(name, done)
+    entry = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds(), note=note)
+    key, value = note_record(name, entry)
     records = [ProducerRecord(topic, 0, key, value)]
+    undone = "" if done else "nothing is done, because it cannot be written to the audit trail: "
     try:
         with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:
             writer.write(records, {})
     except WriteAbortedError as error:
-        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {error}") from error
+        raise RedriveError(f"{undone}{error}") from error
     except WriteRefusedError as error:
         problem = refusal(error.refused[0], records)
         if error.refused[0].cause is RefusalCause.MISSING:
             problem += "; run: redelivery topology apply"
-        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {problem}") from error
+        raise RedriveError(f"{undone}{problem}") from error

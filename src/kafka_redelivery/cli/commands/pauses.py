@@ -72,8 +72,8 @@ def pause(
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
-    _note(settings, targets, until_ms, note, pauses=True)
     seen = pausing.pause(settings, targets, until_ms, wait_s, listing, by=author(), note=note)
+    _note(settings, targets, until_ms, note, pauses=True)
     _print(seen, as_json=as_json)
 
 
@@ -103,19 +103,20 @@ def resume(
     if asks:
         ask(f"end all pauses of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
+    seen = pausing.resume(settings, targets, wait_s, listing)
     _note(settings, targets, None, note, pauses=False)
-    _print(pausing.resume(settings, targets, wait_s, listing), as_json=as_json)
+    _print(seen, as_json=as_json)
 
 
 def _note(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, note: str, *, pauses: bool) -> None:
-    """Write it to the audit trail. A pause is needed in an emergency, so it goes on if that fails."""
+    """Write what was done to the audit trail. A pause is needed in an emergency, so it does not wait for that."""
     from kafka_redelivery.consumers.errors import RedriveError
     from kafka_redelivery.dead_letters.audit import note_pause
     from kafka_redelivery.dead_letters.ledger import author
     from kafka_redelivery.transport.errors import TransportError
 
     try:
-        note_pause(settings, author(), targets, until_ms, note, pauses=pauses)
+        note_pause(settings, author(), targets, until_ms, note, pauses=pauses, done=True)
     except (RedriveError, TransportError) as error:
         stderr().print(f"it is not in the audit trail: {error}", style="yellow")
 

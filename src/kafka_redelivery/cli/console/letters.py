@@ -245,26 +245,33 @@ class Kept(NamedTuple):
         return sum(self.topics.values())
 
 
-def answered(letters: Letters, wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
-    """Return the answer about a selection, and why there is none, or what it lacks.
+def answered(letters: Letters, wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str, str]:
+    """Return the answer about a selection, why there is none, and what it lacks.
 
-    Both are empty if the selection has faults, and while the index is being built: the page says so itself.
+    All are empty if the selection has faults, and while the index is being built: the page says so itself.
     """
     if wanted.faults:
-        return None, ""
+        return None, "", ""
     try:
-        return ask(), undecoded(letters, wanted)
+        found = ask()
     except NotReadYetError:
-        return None, ""
+        return None, "", ""
     except LIBRARY_ERRORS as error:
-        return None, str(error)
+        return None, str(error), ""
+    return found, "", undecoded(letters, wanted)
 
 
 def undecoded(letters: Letters, wanted: Chosen) -> str:
-    """Return how many values cannot be decoded that a selection asks for, see :meth:`Index.undecoded`."""
+    """Return how many values cannot be decoded that a selection asks for, or why that is not known.
+
+    See :meth:`Index.undecoded`. It raises nothing: the answer about the selection is good without it.
+    """
     if wanted.selection.where is None:
         return ""
-    return letters.ask(("undecoded", wanted.key), lambda index: index.undecoded(wanted.selection))
+    try:
+        return letters.ask(("undecoded", wanted.key), lambda index: index.undecoded(wanted.selection))
+    except LIBRARY_ERRORS as error:
+        return f"how many values cannot be decoded is not known: {error}"
 
 
 def kept(letters: Letters) -> Kept:

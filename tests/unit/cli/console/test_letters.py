@@ -6,6 +6,7 @@ import pytest
 
 from kafka_redelivery.cli.console.letters import Letters, NotReadYetError
 from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.consumers.errors import IndexUnusableError
 from kafka_redelivery.dead_letters.index import index as index_module
 from kafka_redelivery.dead_letters.index import store
 from kafka_redelivery.dead_letters.index.files import Manifest
@@ -13,14 +14,16 @@ from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.index.store import Store
 from kafka_redelivery.topology.config.loading import load_settings
-from tests.unit.cli.console.consoles import CONFIGURATION
+from tests.unit.cli.console.consoles import CONFIGURATION, client, console_of, guarded
 from tests.unit.consumers.records import NOW, Fetched
 from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
 from tests.unit.dead_letters.index.test_selecting import opened
 
 
 def _letter(at: int) -> Fetched:
-    return Fetched(TOPIC, 0, at, b"k", b"v", [("_AMQ_ORIG_QUEUE", b"billing")], NOW)
+    cause = b'{"reason":"undecodable","exception":"","message":"no JSON"}'
+    headers = [("_AMQ_ORIG_QUEUE", b"billing"), ("dlqDeliveryFailureCause", cause)]
+    return Fetched(TOPIC, 0, at, b"k", b"v", [*headers], NOW)
 
 
 def _number(index: Index) -> int:
@@ -70,3 +73,21 @@ def test_what_is_open_and_known_ends_with_a_change(tmp_path: Path, monkeypatch: 
     assert letters.ask("d", _number) == 5
     assert counted.opened == 3
     letters.rest()
+
+
+def test_an_answer_stays_with_a_remark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that cannot be decoded, or cannot be counted, take away neither the texts nor the list."""
+    console = console_of(tmp_path)
+    console.letters._writer, console.letters._state = opened(published(tmp_path / "billing", [_letter(0)])), 1
+    browser = client(guarded(console))
+
+    def fail(*_: object) -> str:
+        raise IndexUnusableError("the disk is gone")
+
+    for said, undecoded in (("1 value", lambda *_: "1 value"), ("the disk is gone", fail)):
+        monkeypatch.setattr(Index, "undecoded", undecoded)
+        console.letters._answers.clear()
+        for path, content in (("failures/texts", "<b>1</b>"), ("letters", "<b>1</b> letter"), ("failures", "<b>1</b>")):
+            page = browser.get(f"/{path}", params={"where": "value is not null", "state": "any"}).text
+            assert said in page
+            assert content in page

@@ -41,7 +41,7 @@ _CHUNK: Final = 2**18
 def show_failures(console: Console, request: Request) -> Response:
     """Show groups of letters."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads, state=UNDECIDED)
-    found, fault = answered(console.letters, wanted, lambda: summary(console.letters, wanted))
+    found, fault, remark = answered(console.letters, wanted, lambda: summary(console.letters, wanted))
     return console.page(
         request,
         "failures.html",
@@ -50,6 +50,7 @@ def show_failures(console: Console, request: Request) -> Response:
         summary=found,
         shown=_KINDS,
         fault=fault,
+        remark=remark,
         states=list(LetterState),
     )
 
@@ -57,15 +58,16 @@ def show_failures(console: Console, request: Request) -> Response:
 def show_texts(console: Console, request: Request) -> Response:
     """Show the distinct texts of a group, which is asked for when a person opens it: it reads every message."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
-    found, fault = answered(console.letters, wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
-    return console.page(request, "parts/texts.html", 400 if wanted.faults else 200, summary=found, fault=fault)
+    found, fault, remark = answered(console.letters, wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
+    status = 400 if wanted.faults else 200
+    return console.page(request, "parts/texts.html", status, summary=found, fault=fault, remark=remark)
 
 
 def show(console: Console, request: Request) -> Response:
     """Show a page of letters."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
     number, oldest = page_number(request), request.query_params.get("order") == "oldest"
-    found, fault = answered(
+    found, fault, remark = answered(
         console.letters, wanted, lambda: listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest)
     )
     return console.page(
@@ -79,6 +81,7 @@ def show(console: Console, request: Request) -> Response:
         size=PAGE,
         oldest=oldest,
         fault=fault,
+        remark=remark,
         states=list(LetterState),
     )
 

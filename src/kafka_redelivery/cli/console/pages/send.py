@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     """Why nothing can be sent."""
 
     lacks: str = ""
-    """What the selection cannot be compared with."""
+    """How many values cannot be decoded, and why."""
 
     note: str = ""
     """Why the user does it."""
