@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -392,3 +393,15 @@ def test_a_program_that_starts_its_app_when_it_is_imported_is_not_started_again(
     with pytest.raises(HandlerLoadError, match=r"starts its App when it is imported.*start it below `if __name__ == "):
         ChildProcessPool(HandlerSection(callable="unguarded_program:handle"))
     ChildProcessPool(HandlerSection(callable="guarded_program:handle")).close()
+
+
+def test_a_collector_that_does_not_answer_costs_no_child_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends by itself, so that what the user has registered for the end of the process is done."""
+    monkeypatch.setattr(child_process_pool, "tracing", lambda: True)
+    monkeypatch.setattr(child_process_pool, "_CLOSING_S", 2.9)  # less than a worker waits for its own spans
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with children("trace_once") as found:
+            assert delivered(found, "ok")[0] is None
+            [process] = [each._process for each in found._alive]
+        assert process.returncode == 0

@@ -139,9 +139,10 @@ class Call:
         carrier: dict[str, str] = {}
         propagate.inject(carrier, self.context)
         pairs = [(name, value.encode()) for name, value in carrier.items()]
+        names_of_traces = propagate.get_global_textmap().fields
         for index, output in enumerate(outputs):
             own = [pair for pair in output.headers if pair[0] != LAST_ATTEMPT]
-            traced = any(name in _fields() for name, _ in own)
+            traced = any(name in names_of_traces for name, _ in own)
             if not traced or len(own) != len(output.headers):
                 outputs[index] = replace(output, headers=own if traced else [*own, *pairs])
 
@@ -195,11 +196,6 @@ def _contexts(headers: Headers) -> tuple[SpanContext, SpanContext]:
     last = found.get(LAST_ATTEMPT)
     before = SpanContext() if last is None else _w3c.extract({TRACEPARENT: last}, SpanContext())
     return propagate.extract(found, SpanContext()), before
-
-
-def _fields() -> set[str]:
-    """Return the names of the headers that carry a trace."""
-    return propagate.get_global_textmap().fields
 
 
 def _text(key: bytes | None) -> str | None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
 from kafka_redelivery.consumers.handlers.handler import Handler
-from kafka_redelivery.consumers.telemetry.tracing import spans_exported, tracing
+from kafka_redelivery.consumers.telemetry.tracing import CLOSING_OF_A_CHILD_S, spans_exported, tracing
 
 NOT_TRACED: Final[Mapping[str, str]] = {}
 
@@ -32,7 +32,7 @@ def carrier() -> Callable[[], Mapping[str, str]]:
 
 def continuing(stack: ExitStack) -> Callable[[Mapping[str, str]], AbstractContextManager[None]]:
     """Return what continues a span of the parent in a child process, whose own are exported until ``stack`` ends."""
-    stack.enter_context(spans_exported(""))
+    stack.enter_context(spans_exported("", CLOSING_OF_A_CHILD_S))
     from kafka_redelivery.consumers.handlers.spans import continued  # noqa: PLC0415 - an optional dependency
 
     return continued

@@ -166,8 +166,8 @@ class ReleaseBuilder:
         self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
         """Source -> its ready topic; also for sources that are not configured."""
 
-        self._places: dict[tuple[str, int] | None, tuple[str, int]] = {}
-        """Topic and partition of ready records, by those of the source record."""
+        self._released: dict[str, str] = {}
+        """Source -> its ready topic, once a record has been released to it."""
 
         self._missing: set[str] = set()
         """The ready topics that were looked up and do not exist."""
@@ -204,13 +204,15 @@ class ReleaseBuilder:
         """
         message = record.message
         headers = headers_of(message)
-        if refusal is None and (record.final or record.due_ms <= now_ms):
-            known = self._places.get(record.origin)
+        if refusal is None and record.origin is not None and (record.final or record.due_ms <= now_ms):
+            address, number = record.origin
+            known = self._released.get(address)
             if known is not None:  # most records: the rest is for those that are new here, or damaged, or refused
                 release.due_ms.append(record.due_ms)
                 release.origins.append((partition, record.offset))
+                place = self._retry_topics.partition_for(known, number)
                 ready = ready_headers(headers, in_order=True)
-                release.produced.append(ProducerRecord(*known, message.key(), message.value(), ready))
+                release.produced.append(ProducerRecord(known, place, message.key(), message.value(), ready))
                 return
         try:
             address, number = record.origin or read_lineage(headers)[:2]
@@ -242,7 +244,7 @@ class ReleaseBuilder:
             if address not in self._entries:
                 self._report_unconfigured(address, ready_topic)
             if record.origin is not None:
-                self._places[record.origin] = ready_topic, self._retry_topics.partition_for(ready_topic, number)
+                self._released[address] = ready_topic
             self._produce(release, partition, record, ready_topic, number, ready_headers(headers))
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)

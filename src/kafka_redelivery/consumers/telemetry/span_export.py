@@ -17,13 +17,11 @@ from opentelemetry.trace import set_tracer_provider
 _log = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
-_CLOSING_S: Final = 3.0
-"""How long the last spans may take. A collector that is away must not hold the shutdown."""
 
 
 @contextmanager
-def exported(group: str) -> Iterator[None]:
-    """Set the provider of tracers, and export what is left at the end; ``group``: see :func:`spans_exported`."""
+def exported(group: str, closing_s: float) -> Iterator[None]:
+    """Set the provider of tracers, and export what is left at the end. The arguments are those of `spans_exported`."""
     exporters = list(_exporters())
     if not exporters:
         yield
@@ -39,7 +37,7 @@ def exported(group: str) -> Iterator[None]:
     finally:
         closing = Thread(target=provider.shutdown, name="spans", daemon=True)
         closing.start()
-        closing.join(_CLOSING_S)
+        closing.join(closing_s)
 
 
 def _exporters() -> Iterator[SpanExporter]:

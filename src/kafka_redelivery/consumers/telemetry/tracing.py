@@ -10,8 +10,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 _log = logging.getLogger(__name__)
+
+CLOSING_OF_A_CHILD_S: Final = 1.0
+"""How long the last spans of a child process may take: its parent kills it two seconds after it has closed the pipe."""
 
 
 def tracing() -> bool:
@@ -33,13 +37,14 @@ def asked_for() -> bool:
 
 
 @contextmanager
-def spans_exported(group: str) -> Iterator[None]:
+def spans_exported(group: str, closing_s: float = 3.0) -> Iterator[None]:
     """Export spans while the block runs, in a process of ours whose environment asks for it.
 
     If the program has a provider already, that one stays. Nothing that goes wrong here stops the process.
 
     Args:
         group: the name of the service, unless the environment has one; empty = that of the parent process.
+        closing_s: how long the last spans may take. A collector that is away must not hold the shutdown.
     """
     if tracing() or not asked_for():
         yield
@@ -50,5 +55,5 @@ def spans_exported(group: str) -> Iterator[None]:
         _log.warning("no traces: %s; install kafka-redelivery[otel], or set OTEL_SDK_DISABLED=true", error)
         yield
         return
-    with exported(group):
+    with exported(group, closing_s):
         yield

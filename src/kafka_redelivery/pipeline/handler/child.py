@@ -34,7 +34,7 @@ from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
 from kafka_redelivery.consumers.handlers.tracing import with_tracing
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
-from kafka_redelivery.consumers.telemetry.tracing import spans_exported
+from kafka_redelivery.consumers.telemetry.tracing import CLOSING_OF_A_CHILD_S, spans_exported
 from kafka_redelivery.pipeline.handler.computed import Computing
 from kafka_redelivery.pipeline.handler.items import Outcomes, PublishedItem, Runs
 from kafka_redelivery.pipeline.handler.rows import Rows, records_of
@@ -168,7 +168,7 @@ def load(
     details = config.settings.failure_details
     topics = Destinations(config.settings, TopicMetadataCache(config.settings.kafka))
     target = ", ".join(section.callable for section in config.sections)
-    stack.enter_context(spans_exported(config.settings.group))
+    stack.enter_context(spans_exported(config.settings.group, CLOSING_OF_A_CHILD_S))
     loop = stack.enter_context(HandlerLoop())
     try:
         routes = config.routes()

@@ -293,16 +293,17 @@ class VectorProcessor:
     def _prepare_each(self, rows: Rows, item: WorkItem) -> _Prepared:
         failures: list[tuple[int, Failure]] = []
         records: list[tuple[int, dict[str, object]]] = []
-        spans: dict[int, bytes] = {}
+        traced, spans = self._spans is not None, dict[int, bytes]()
         for index, message in enumerate(rows):
             found = self._processor.prepare(item, message)
             if isinstance(found, Failure):
                 failures.append((index, found))
             else:
-                span = found.headers.get(LAST_ATTEMPT)
-                if span is not None:
+                own = found.raw_headers
+                if traced and (span := found.headers.get(LAST_ATTEMPT)) is not None:
                     spans[len(records)] = span
-                records.append((index, _row(found, item.lineages[-1].deliveries if item.lineages else 0)))
+                    own = [pair for pair in own if pair[0] != LAST_ATTEMPT]
+                records.append((index, _row(found, own, item.lineages[-1].deliveries if item.lineages else 0)))
         batch = pa.RecordBatch.from_pylist([row for _, row in records], COLUMNS)
         numbers = np.array([index for index, _ in records], np.int64)
         return _Prepared(batch, numbers, failures, item.lineages, item.lateness, spans)
@@ -350,11 +351,11 @@ def _with_record_indexes(
     return emitted._replace(table=table.set_column(0, "row", rows))
 
 
-def _row(record: Record, deliveries: int) -> dict[str, object]:
+def _row(record: Record, headers: Headers, deliveries: int) -> dict[str, object]:
     return {
         "key": record.raw_key,
         "value": record.raw_value,
-        "headers": [{"key": name, "value": value} for name, value in record.raw_headers if name != LAST_ATTEMPT],
+        "headers": [{"key": name, "value": value} for name, value in headers],
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,

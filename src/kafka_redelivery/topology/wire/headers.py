@@ -176,11 +176,18 @@ def retry_headers(
     """
     address, partition, offset, timestamp_ms, deliveries, _, _, redrive = lineage
     delay_ms, due_ms, _ = decision
-    first, second, count, delay, due, place, room = _retry_parts(
-        address, partition, group, deliveries, delay_ms, due_ms
-    )
-    message_id, timestamp = b"%b%d" % (place, offset), b"%d" % timestamp_ms
-    ours: HeaderList = [first, second, (ORIG_MESSAGE_ID, message_id), (TIMESTAMP, timestamp), count, delay, due]
+    first, second, place, room = _retry_parts(address, partition, group)
+    message_id, timestamp, count = b"%b%d" % (place, offset), b"%d" % timestamp_ms, b"%d" % deliveries
+    delay, due = b"%d" % delay_ms, b"%d" % due_ms
+    ours: HeaderList = [
+        first,
+        second,
+        (ORIG_MESSAGE_ID, message_id),
+        (TIMESTAMP, timestamp),
+        (DELIVERY_COUNT, count),
+        (SCHEDULED_DELAY, delay),
+        (SCHEDULED_DELIVERY, due),
+    ]
     if redrive:
         ours.insert(-2, (REDRIVE, redrive.encode()))
     own = users_own(user) if user else []
@@ -189,7 +196,7 @@ def retry_headers(
             own = _after_attempt(own, failure.span)
         if own and own[-1][0] == LAST_ATTEMPT:
             room -= _LAST_ATTEMPT_SIZE
-        room -= len(message_id) + len(timestamp) + len(redrive)
+        room -= len(message_id) + len(timestamp) + len(count) + len(delay) + len(due) + len(redrive)
         if room >= _SHORTEST_CAUSE:
             ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
     return [*own, *ours] if own else ours
@@ -199,19 +206,16 @@ _Pair = tuple[str, bytes]
 
 
 @lru_cache(maxsize=1024)
-def _retry_parts(
-    address: str, partition: int, group: str, deliveries: int, delay_ms: int, due_ms: int
-) -> tuple[_Pair, _Pair, _Pair, _Pair, _Pair, bytes, int]:
-    """Return what retry records of a source partition have in common that fail at one time after so many deliveries.
+def _retry_parts(address: str, partition: int, group: str) -> tuple[_Pair, _Pair, bytes, int]:
+    """Return what all retry records of a source partition have in common.
 
     Returns:
-        the headers of address, queue, deliveries, delay and due time, the message id without the offset, and the bytes
-        that these headers leave for the values of the others.
+        the headers of address and queue, the message id without the offset, and the bytes that these headers leave for
+        the values of the others.
     """
-    (first, second), count = _address_and_queue(address, group), (DELIVERY_COUNT, b"%d" % deliveries)
-    delay, due = (SCHEDULED_DELAY, b"%d" % delay_ms), (SCHEDULED_DELIVERY, b"%d" % due_ms)
-    room = RETRY_LIMIT - _RETRY_NAMES - sum(len(value) for _, value in (first, second, count, delay, due))
-    return first, second, count, delay, due, b"%b-%d@" % (first[1], partition), room
+    first, second = _address_and_queue(address, group)
+    room = RETRY_LIMIT - _RETRY_NAMES - len(first[1]) - len(second[1])
+    return first, second, b"%b-%d@" % (first[1], partition), room
 
 
 def dead_letter_headers(

@@ -1,7 +1,7 @@
 """Where a record goes when it leaves its tier: to its ready topic, to a shorter tier, or to the dead letters."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import pytest
@@ -293,6 +293,17 @@ def test_a_write_of_many_records() -> None:
     ]
     assert release.origins == [(TIER, 1), (Partition("billing.retry.1s", 0), 2), (TIER, 3)]
     assert (len(release.due_ms), release.moved, release.outcomes.total()) == (2, 1, 1)
+
+
+def test_what_it_remembers_does_not_grow() -> None:
+    """The partition of an origin is read from a header, so it may be any number."""
+    by, sizes = builder(), set[tuple[int, ...]]()
+    for number in range(100):
+        origin = lineage(partition=number)
+        [produced] = released(waiting(origin)._replace(origin=origin[:2]), by=by).produced
+        assert (produced.topic, produced.partition) == ("billing.ready.orders", number % 6)
+        sizes.add(tuple(len(each) for each in vars(by).values() if isinstance(each, Sized)))
+    assert len(sizes) == 1
 
 
 def test_the_lead_time_follows_recent_writes() -> None:

@@ -1,18 +1,27 @@
 """A call of a vectorised handler is a span with links of each row; what has failed in it, or was emitted, names it."""
 
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
+from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers import spans, tracing
+from kafka_redelivery.consumers.handlers.child import SHARED_BYTES, SharedPosition
 from kafka_redelivery.consumers.handlers.handler import as_handler
+from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.tracing import carrier
 from kafka_redelivery.consumers.telemetry import messaging_conventions as names
 from kafka_redelivery.pipeline.handler import vector_tracing
+from kafka_redelivery.pipeline.handler.items import PublishedItem
+from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.pipeline.handler.vector_tracing import vector_spans
-from kafka_redelivery.pipeline.handler.vectorized import COLUMNS, BatchContext
+from kafka_redelivery.pipeline.handler.vectorized import COLUMNS, BatchContext, VectorProcessor
+from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT
+from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.handlers.test_spans import PRODUCER, PRODUCERS_SPAN, Exported, links, traceparent
+from tests.unit.consumers.records import NOW, item, source
 
 BEFORE = f"00-{'ab' * 16}-{'1' * 16}-01".encode()
 
@@ -33,6 +42,32 @@ def batch_of(*offsets: int) -> pa.RecordBatch:
     row: dict[str, Any] = {"key": b"k", "value": b"v", "headers": headers, "topic": "orders", "partition": 5}
     rows = [row | {"offset": offset, "timestamp": 0, "attempt": 2} for offset in offsets]
     return pa.RecordBatch.from_pylist(rows, COLUMNS)
+
+
+def headers_seen() -> list[dict[str, Any]]:
+    """Deliver a redelivery of the source, and return the headers that the handler gets."""
+    seen: list[Any] = []
+    handler = as_handler(lambda batch, context: seen.extend(batch["headers"].to_pylist()))  # noqa: ARG005 - a handler's signature
+    headers = [*batch_of(42)["headers"].to_pylist()[0], {"key": LAST_ATTEMPT, "value": BEFORE}]
+    row = batch_of(42).to_pylist()[0] | {"headers": headers}
+    rows = Rows(Partition("orders", 5), pa.RecordBatch.from_pylist([row], SCHEMA))
+    given = WorkItem(item(source(partition=5), ()).lane, cast("Any", rows))
+    place = SharedPosition(bytearray(SHARED_BYTES))
+    published = PublishedItem(given, rows.offsets(), 0, place, grace_s=0.0, singly=False)
+    processor = Processor(handler, {}, lambda: NOW, None)
+    VectorProcessor(handler, processor, Mock(), lambda *_: None).run(published)
+    return [pair for pairs in seen for pair in pairs]
+
+
+def test_without_traces_nothing_is_done_for_the_attempt_before() -> None:
+    """Its header is passed on like one of the user's; with traces the handler does not see it."""
+    assert [each["key"] for each in headers_seen()] == [*(name for name, _ in PRODUCER), LAST_ATTEMPT]
+
+
+@pytest.mark.usefixtures("exported")
+def test_with_traces_a_handler_does_not_see_the_attempt_before() -> None:
+    """As in a worker."""
+    assert [each["key"] for each in headers_seen()] == [name for name, _ in PRODUCER]
 
 
 def test_links_failures_and_outputs(exported: Exported) -> None:

@@ -20,6 +20,7 @@ from kafka_redelivery.topology.wire.headers import (
     OURS,
     FailureCause,
     Headers,
+    _retry_parts,
     dead_letter_headers,
     expired_dead_letter_headers,
     read_due,
@@ -95,6 +96,13 @@ class TestRetry:
             ("AMQ_SCHEDULED_DELAY", b"5000"),
             ("_AMQ_SCHED_DELIVERY", b"1780000005000"),
         ]
+
+    def test_records_that_are_due_at_different_times_share_what_they_have_in_common(self) -> None:
+        """It is encoded once. Each failure has a due time of its own, and with collision avoidance a delay, too."""
+        _retry_parts.cache_clear()
+        for number in range(10):
+            retry_headers(Lineage("orders", 3, number, NOW, number), "billing", (), Retry(1000 + number, NOW + number))
+        assert _retry_parts.cache_info()[:2] == (9, 1)
 
     def test_it_says_why_the_last_delivery_failed(self) -> None:
         """In the header that a dead letter has, without a reason; what is too long is cut, and its due time stays."""
