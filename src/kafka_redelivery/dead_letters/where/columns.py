@@ -33,7 +33,7 @@ class Column(NamedTuple):
     name: str
     kind: ColumnKind
     meaning: str
-    """When it is NULL, too."""
+    """What it is. It is NULL where a letter has no such thing."""
 
     of_content: bool = False
     """Whether it is made of what the record contains: its key, value or user's headers."""
@@ -42,38 +42,25 @@ class Column(NamedTuple):
 COLUMNS: Final = (
     Column("id", ColumnKind.TEXT, "`topic-partition@offset` of the dead letter"),
     Column("topic", ColumnKind.TEXT, "the dead-letter topic"),
-    Column("partition", ColumnKind.INTEGER, "the partition of the dead letter"),
-    Column("offset", ColumnKind.INTEGER, "the offset of the dead letter"),
-    Column("died", ColumnKind.TIMESTAMP, "when the record became a dead letter"),
-    Column("group", ColumnKind.TEXT, "the consumer group that failed; NULL if no header says it"),
-    Column("origin", ColumnKind.TEXT, "the source topic; NULL if no header says it"),
-    Column("source_id", ColumnKind.TEXT, "`topic-partition@offset` of the source record; NULL if no header says it"),
-    Column("attempts", ColumnKind.INTEGER, "deliveries that count; NULL if no header says it"),
-    Column("reason", ColumnKind.TEXT, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
-    Column("exception", ColumnKind.TEXT, "the class of the exception; NULL if no header says it"),
-    Column("message", ColumnKind.TEXT, "the text of the exception; NULL if no header says it"),
-    Column("place", ColumnKind.TEXT, "`module.function` of your code in which it failed; NULL if no header says it"),
-    Column("fingerprint", ColumnKind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
-    Column("expires", ColumnKind.TIMESTAMP, "when the dead letter expires; NULL if never"),
-    Column(
-        "key", ColumnKind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8", of_content=True
-    ),
-    Column(
-        "headers",
-        ColumnKind.MAP,
-        "the headers by name; of a name that is given twice, the last. NULL if there is none or it is not UTF-8",
-        of_content=True,
-    ),
-    Column(
-        "value",
-        ColumnKind.TEXT,
-        "the decoded value as JSON, or a value without a codec as text; NULL if it is not kept, cannot be decoded or "
-        "is not UTF-8",
-        of_content=True,
-    ),
-    Column("size", ColumnKind.INTEGER, "bytes of the value; NULL if the record has none"),
-    Column("state", ColumnKind.TEXT, "the state of the dead letter, such as `waiting`"),
-    Column("job", ColumnKind.TEXT, "the last job that has or had it; NULL if there is none"),
+    Column("partition", ColumnKind.INTEGER, "its partition"),
+    Column("offset", ColumnKind.INTEGER, "its offset"),
+    Column("died", ColumnKind.TIMESTAMP, "when it became a dead letter"),
+    Column("group", ColumnKind.TEXT, "the consumer group that failed"),
+    Column("origin", ColumnKind.TEXT, "the source topic"),
+    Column("source_id", ColumnKind.TEXT, "`topic-partition@offset` of the source record"),
+    Column("attempts", ColumnKind.INTEGER, "deliveries that count"),
+    Column("reason", ColumnKind.TEXT, "why it died, such as `redeliveries_exceeded`"),
+    Column("exception", ColumnKind.TEXT, "class of the exception"),
+    Column("message", ColumnKind.TEXT, "text of the exception"),
+    Column("place", ColumnKind.TEXT, "`module.function` of your code"),
+    Column("fingerprint", ColumnKind.TEXT, "16 hex digits for this kind of failure"),
+    Column("expires", ColumnKind.TIMESTAMP, "when the dead letter expires"),
+    Column("key", ColumnKind.TEXT, "the key as text", of_content=True),
+    Column("headers", ColumnKind.MAP, "the headers; of one name the last", of_content=True),
+    Column("value", ColumnKind.TEXT, "the decoded value as JSON, or text", of_content=True),
+    Column("size", ColumnKind.INTEGER, "bytes of the value"),
+    Column("state", ColumnKind.TEXT, "its state, such as `waiting`"),
+    Column("job", ColumnKind.TEXT, "the last job that has or had it"),
     Column("sends", ColumnKind.INTEGER, "how often jobs have sent it"),
 )
 """In DuckDB a text is ``VARCHAR``, an integer any integer type up to ``BIGINT``, a timestamp ``TIMESTAMP`` (without a
