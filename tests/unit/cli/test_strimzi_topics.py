@@ -66,6 +66,21 @@ def test_a_topic_that_exists_is_not_made_smaller_or_less_safe() -> None:
     assert found["config"] == {**needed.configs, "min.insync.replicas": "2", "retention.ms": "-1"}
 
 
+def test_a_topic_that_exists_keeps_what_was_set_at_it() -> None:
+    """Strimzi deletes what a resource does not name. What a topic has from its brokers is not in it."""
+    own = {"unclean.leader.election.enable": "false", "message.timestamp.before.max.ms": "9000", "retention.ms": "1000"}
+    retry = TopicFacts(
+        name="billing.retry.1s",
+        partitions=6,
+        replication_factor=3,
+        configs={**own, "compression.type": "producer"},
+        own=frozenset(own),
+    )
+    (needed,) = [topic for topic in planned().topics if topic.name == retry.name]
+    found = specifications(planned(), {retry.name: retry})[retry.name]
+    assert found["config"] == {**own, **needed.configs}
+
+
 def test_a_tier_that_is_not_configured_any_more_stays() -> None:
     """Without its resource Strimzi would delete it, with the records that wait in it."""
     old = TopicFacts(name="billing.retry.5s", partitions=3, replication_factor=3)

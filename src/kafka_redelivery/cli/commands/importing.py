@@ -6,8 +6,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +16,6 @@ import typer
 
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import print_text, stderr
-from kafka_redelivery.topology.migration.broker_xml import PROPERTIES, included_path
 from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
 from kafka_redelivery.topology.migration.conversion import (
     broker_version,
@@ -25,7 +23,7 @@ from kafka_redelivery.topology.migration.conversion import (
     read_broker_configuration,
     to_yaml,
 )
-from kafka_redelivery.topology.migration.placeholders import PlaceholderError, PlaceholderValues, artemis_text
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES
 from kafka_redelivery.topology.urls import without_secrets
@@ -35,7 +33,6 @@ _READ_TIMEOUT_S = 10.0
 
 _XML_AND = "&amp;"
 _CHUNK_BYTES = 2**20
-_MAX_FILES = 100
 _LOCAL = frozenset(("", "localhost"))
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WEB = re.compile(r"(?:https?|ftp)://[^?#]*\.xml(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
@@ -103,18 +100,17 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
         folder = Path(path).parent.resolve()
         instance = {"artemis.instance": str(folder.parent), "artemis.instance.etc": str(folder)}
         values = replace(values, environment={**instance, **values.environment})
-        files = _beside(Path(path), content, values.for_artemis())
     except FileNotFoundError:
         hint = "" if path != source else ", and it is no connection URI"
         raise MigrationError(source, f"there is no such file{hint}") from None
     except (OSError, ValueError) as error:
-        raise MigrationError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise _unreadable(source, error) from None
     bootstrap = _BOOTSTRAP.search(content) if Path(path).name == _BOOTSTRAP_FILE else None
     if bootstrap is not None:
         named = Path(path).with_name(Path(unquote(bootstrap[1].decode(errors="replace"))).name)
         if named.name != _BOOTSTRAP_FILE:
             return read_source(str(named), values, version)
-    imported = read_broker_configuration(content, Path(path).name, values, version, files, str(folder))
+    imported = read_broker_configuration(content, Path(path).name, values, version, _beside(folder), str(folder))
     if imported.dialect == "artemis":
         note_unread(imported, sorted(each.name for each in folder.glob("broker*.*") if each.suffix in _OTHER_FORMS))
     return imported
@@ -123,7 +119,6 @@ def read_source(source: str, values: PlaceholderValues, version: str | None = No
 _OTHER_FORMS = frozenset((".json", ".yaml", ".yml"))
 _BOOTSTRAP_FILE = "bootstrap.xml"
 _BOOTSTRAP = re.compile(rb"""<server\s[^>]*?configuration=["']([^"']+)""")
-_INCLUDED = re.compile(r"""<(?:\w+:)?include\s[^>]*?href=["']([^"']+)""")
 _IN_FOLDER = ("broker.xml", "etc/broker.xml", "activemq.xml", "conf/activemq.xml")
 
 
@@ -139,32 +134,21 @@ def _in_folder(folder: Path) -> str:
     raise MigrationError(str(folder), f"cannot be read: it is a folder without {', '.join(_IN_FOLDER)}")
 
 
-def _beside(path: Path, content: bytes, values: Mapping[str, str]) -> dict[str, bytes]:
-    """Return what a broker reads beside its file: ``broker.properties``, and what the files include.
+def _beside(folder: Path) -> Callable[[str], bytes | None]:
+    """Return what reads another file of the broker's folder, but none outside of it."""
 
-    Only files of the same folder are read.
+    def read(name: str) -> bytes | None:
+        try:
+            file = (folder / name).resolve()
+            return _content(str(file)) if file.is_relative_to(folder) and file.is_file() else None
+        except (OSError, ValueError) as error:
+            raise _unreadable(name, error) from None
 
-    Raises:
-        OSError: a file cannot be read.
-    """
-    folder, found = path.parent.resolve(), dict[str, bytes]()
-    waiting = [PROPERTIES] if path.name == "broker.xml" else []
-    text = content.decode(errors="replace")
-    with suppress(PlaceholderError):  # the importer refuses it
-        text = artemis_text(text, values)
-    waiting += _included(text, path.name, folder)
-    while waiting and len(found) < _MAX_FILES:
-        name = waiting.pop()
-        file = (folder / name).resolve()
-        if name not in found and file.is_relative_to(folder) and file.is_file():
-            found[name] = _content(str(file))
-            waiting += _included(found[name].decode(errors="replace"), name, folder)
-    return found
+    return read
 
 
-def _included(text: str, base: str, folder: Path) -> list[str]:
-    paths = (included_path(href, base, str(folder)) for href in _INCLUDED.findall(text))
-    return [path for path in paths if path is not None]
+def _unreadable(name: str, error: OSError | ValueError) -> MigrationError:
+    return MigrationError(name, f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def _path(source: str) -> str | None:

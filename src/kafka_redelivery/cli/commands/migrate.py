@@ -87,11 +87,13 @@ def plan(
     if destinations:
         broker.destinations.clear()
         broker.add_destinations(destinations)
-    services = []
+    services: list[Service] = []
     for number, given in enumerate(clients or [""], start=1):
         named = _NAMED.fullmatch(given)
         name, client = (named[1], named[2]) if named else (group if number == 1 else f"{group}-{number}", given)
         read = read_source(client, values, version if broker.dialect == "activemq" else None) if client else None
+        if any(each.group == name for each in services):
+            raise typer.BadParameter(f"{name} is the group of two of them", param_hint="[GROUP=]CLIENT...")
         services.append(_service(_merged(broker, read, name), partitions))
     moved = Moved(
         source=broker.name,
@@ -119,8 +121,8 @@ def _merged(broker: Imported, client: Imported | None, group: str) -> Imported:
     elif any(client.section.values()):
         merged.note(
             None,
-            "the client's redelivery policy is left out: an OpenWire client of Artemis redelivers by its own policy "
-            "before the broker's settings count; for what it does itself, plan with its URI alone",
+            "the client's redelivery policy is left out: the client redelivers by its own policy before the broker's "
+            "settings count; for what it does itself, plan with its URI alone",
         )
     merged.handler |= client.handler
     merged.top_level |= client.top_level

@@ -13,6 +13,7 @@ from kafka_redelivery.topology.classic.destination import without_kind
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.topology.migration.connection_uri import NAME
 from kafka_redelivery.topology.migration.result import Note
 from kafka_redelivery.topology.migration.versions import PRODUCTS
 from kafka_redelivery.topology.printable import printable, printable_line
@@ -329,12 +330,13 @@ def _letter_commands(moved: Moved) -> list[str]:
 def _letter_lines(moved: Moved) -> Iterator[str]:
     if moved.stomp:
         yield f"The file has a STOMP connector: {', '.join(f'`{url}`' for url in moved.stomp)}."
-    elif moved.dialect == "activemq":
-        yield "**The file has no STOMP connector**, which `import-letters` needs. Add"
-        yield '`<transportConnector name="stomp" uri="stomp://127.0.0.1:61613"/>` and restart the broker.'
     else:
-        yield "**The file has no STOMP connector**, which `import-letters` needs. Add"
-        yield '`<acceptor name="stomp">tcp://127.0.0.1:61613?protocols=STOMP</acceptor>`.'
+        missing = "No STOMP connector is known" if moved.source == NAME else "The file has no STOMP connector"
+        yield f"**{missing}**, which `import-letters` needs. Add"
+        if moved.dialect == "activemq":
+            yield '`<transportConnector name="stomp" uri="stomp://127.0.0.1:61613"/>` and restart the broker.'
+        else:
+            yield '`<acceptor name="stomp">tcp://127.0.0.1:61613?protocols=STOMP</acceptor>`.'
     commands = _letter_commands(moved)
     if commands:
         yield from ("", "```sh", *commands, "```")

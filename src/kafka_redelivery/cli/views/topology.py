@@ -72,7 +72,7 @@ def strimzi_topics(plan: TopologyPlan, existing: Mapping[str, TopicFacts]) -> li
     """Return a resource ``KafkaTopic`` for each topic. The name of its cluster is to be corrected.
 
     Strimzi makes a topic as its resource is, and deletes it with its resource. So a topic that exists keeps what it has
-    where that is safe, and one that is not configured any more is among them.
+    where that is safe and what was set for other reasons, and one that is not configured any more is among them.
 
     Args:
         plan: the topics that are needed.
@@ -88,10 +88,12 @@ def _strimzi_topic(topic: PlannedTopic, actual: TopicFacts | None) -> tuple[str,
     """Return name and specification of a resource."""
     configs = {} if actual is None else {name: actual.config(name) for name in topic.configs}
     kept = {name: value for name, value in configs.items() if suffices(name, value, topic.configs[name])}
+    # Strimzi deletes what a resource does not name.
+    own = {} if actual is None else {name: actual.configs[name] for name in sorted(actual.own & actual.configs.keys())}
     spec = {
         "partitions": topic.partitions if actual is None else max(topic.partitions, actual.partitions),
         "replicas": topic.replication_factor if actual is None else actual.replication_factor,
-        "config": {**topic.configs, **kept},
+        "config": {**own, **topic.configs, **kept},
     }
     if _KUBERNETES_NAME.fullmatch(topic.name):
         return topic.name, spec

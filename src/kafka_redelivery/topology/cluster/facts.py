@@ -41,6 +41,9 @@ class TopicFacts:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+    """Those of ``configs`` that are set at the topic itself, and not by its brokers or by default."""
+
     bounds: Mapping[int, Bounds] = field(default_factory=dict)
     """The offsets of each partition; a partition without a leader is missing."""
 

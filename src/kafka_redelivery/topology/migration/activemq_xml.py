@@ -91,7 +91,7 @@ _OLD_NAMESPACE = "http://activemq.org/config/1.0"
 _OF_OLD_NAMESPACE = "5.0-5.2"
 _JMS = "jms."
 _NON_BLOCKING = "nonBlockingRedelivery"
-_SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*:(\d+|\$\{[^}]*\})")
+_SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
 _BROKER = "it is a setting of the broker itself"
@@ -256,8 +256,10 @@ class _ActiveMqXml:
 
     def _connectors(self, broker: Element) -> None:
         for connector in broker.walk():
-            found = _SPEAKS_STOMP.match(connector.attributes.get("uri", ""))
-            if found is not None and connector.name == "transportConnector":
+            if connector.name != "transportConnector":
+                continue
+            found = _SPEAKS_STOMP.match(self._beans.text(connector, "uri"))
+            if found is not None:
                 self._imported.add_stomp(found[2], tls="ssl" in found[1])
 
     def _map(self, of: Element, name: str, plural: str, read: Callable[[Element], dict[str, Any]]) -> dict[str, Any]:

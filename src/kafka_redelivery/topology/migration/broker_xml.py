@@ -145,7 +145,7 @@ _DOLLAR = "2.50-"
 """The versions in which ``$`` is a wildcard like any other character."""
 
 _ABSOLUTE = re.compile(r"(?:file:)?/")
-_ACCEPTOR = re.compile(r"(?:tcp|netty)://[^/?]*:(\d+)(.*)", re.DOTALL)
+_ACCEPTOR = re.compile(r"(?:tcp|netty)://[^/?]*:(\d*)(.*)", re.DOTALL)
 _PROTOCOLS = re.compile(r"[?;&]protocols=([^;&]*)")
 _LITERAL = "2.41-"
 """The versions in which a single-word wildcard behind a backslash stands for itself, if it is the only one."""
@@ -187,7 +187,7 @@ def read_broker_xml(
     return _BrokerXml(root, name, values.for_artemis(), version, overriding or {}).read()
 
 
-def included_path(href: str, base: str, folder: str) -> str | None:
+def _included_path(href: str, base: str, folder: str) -> str | None:
     """Return the path, in the folder of the broker, of the file that ``href`` names; ``None`` if it is elsewhere.
 
     Args:
@@ -200,13 +200,13 @@ def included_path(href: str, base: str, folder: str) -> str | None:
     return None if posixpath.relpath(path, folder).startswith("..") else posixpath.relpath(path, folder)
 
 
-def include(root: Element, name: str, files: Mapping[str, bytes], folder: str) -> list[Note]:
+def include(root: Element, name: str, read: Callable[[str], bytes | None], folder: str) -> list[Note]:
     """Put the root elements of included files in the place of the ``<include>`` elements that name them.
 
     Args:
         root: the root element.
         name: the name of the file, for messages.
-        files: the contents of files by their paths in the folder. Includes of others stay.
+        read: returns the content of a file by its path in the folder; ``None`` if it is not there. Its include stays.
         folder: the absolute path of the folder.
 
     Returns:
@@ -223,18 +223,20 @@ def include(root: Element, name: str, files: Mapping[str, bytes], folder: str) -
     while waiting:
         element, base = waiting.pop()
         for index, child in enumerate(element.children):
-            inside, path = base, None
+            inside, path, content = base, None, None
+            href = child.attributes.get("href", "")
             if child.namespace == _INCLUDE and child.attributes.get("parse", "xml") == "xml":
-                path = included_path(child.attributes.get("href", ""), base, folder)
-            if path is not None and path in files:
+                path = _included_path(href, base, folder)
+            if path is not None:
                 count += 1
                 if count > _MAX_INCLUDES:
                     raise MigrationError(name, f"includes more than {_MAX_INCLUDES} files", child.line)
-                href = child.attributes.get("href", "")
+                content = read(path)
+            if path is not None and content is not None:
                 if base == name and not _ABSOLUTE.match(href):
                     text = f"{href} is read from the folder of the file; the broker takes it from where it is started"
                     notes.append(Note(f"{name}:{child.line}", shortened(text)))
-                element.children[index] = included = read_xml(files[path], path)
+                element.children[index] = included = read_xml(content, path)
                 for each in included.walk():
                     each.line = child.line  # messages name a line of the file itself
                 inside = path

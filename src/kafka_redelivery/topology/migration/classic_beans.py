@@ -265,6 +265,11 @@ class Beans:
             found[name] = value(resolved, kind)
         return found
 
+    def text(self, element: Element, name: str) -> str:
+        """Return an attribute that is not carried over, with placeholders replaced if all of them have a value."""
+        text = element.attributes.get(name, "")
+        return text if any(missing_names(text, self._properties)) else self._resolved(element, text)
+
     def inside(self, container: Element, *wanted: str) -> Iterator[Element]:
         """Yield the children with one of these names, references included. Add a note for each other child."""
         for child in container.children:

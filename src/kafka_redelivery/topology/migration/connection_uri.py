@@ -186,6 +186,10 @@ def _read_qpid(uri: str, imported: Imported) -> Imported:
     return imported
 
 
+NAME = "connection URI"
+"""The name of the source in an import."""
+
+
 def is_connection_uri(source: str) -> bool:
     """Whether a source is a URI and not a path."""
     return not source or _SCHEME.match(source) is not None
@@ -202,7 +206,7 @@ def read_connection_uri(uri: str, version: BrokerVersion | None = None, *, alone
     Raises:
         MigrationError: the connection factory itself refuses it.
     """
-    name = "connection URI"  # not the URI, which may contain a password
+    name = NAME  # not the URI, which may contain a password
     if _ILLEGAL.search(uri):
         raise MigrationError(name, "is not a URI: it contains a space or another character that must be escaped")
     if _NO_ADDRESS.fullmatch(uri):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import yaml
@@ -25,7 +25,7 @@ def read_broker_configuration(
     name: str,
     values: PlaceholderValues,
     version: str | None = None,
-    files: Mapping[str, bytes] | None = None,
+    read: Callable[[str], bytes | None] = lambda _: None,
     folder: str = "/",
 ) -> Imported:
     """Read an ``activemq.xml`` or a ``broker.xml``; the root element tells which it is.
@@ -35,15 +35,14 @@ def read_broker_configuration(
         name: the name of the file, for messages.
         values: the values of placeholders.
         version: the version of the broker, such as ``2.40``; ``None`` for the newest known one.
-        files: the contents of other files of the broker's folder, by their paths in it: ``broker.properties``, and
-            those that the file includes.
+        read: returns the content of another file of the broker's folder by its path in it, or ``None`` if it is not
+            there: of ``broker.properties`` beside a ``broker.xml``, and of what the file includes.
         folder: the absolute path of this folder.
 
     Raises:
         MigrationError: the file is neither of the two, cannot be parsed safely, the broker itself refuses it, or there
             is no such version.
     """
-    found = files or {}
     _refuse_others(content, name)
     root = read_xml(content, name)
     missing: dict[str, None] = {}
@@ -52,8 +51,9 @@ def read_broker_configuration(
             # Artemis replaces placeholders in the text, before it parses the XML.
             root = read_xml(broker_xml.replaced(content, name, values, missing), name)
         try:
-            notes = broker_xml.include(root, name, found, folder)
-            overriding = read_properties(found.get(broker_xml.PROPERTIES, b"").decode("utf-8", errors="replace"))
+            notes = broker_xml.include(root, name, read, folder)
+            beside = read(broker_xml.PROPERTIES) if name == "broker.xml" else None
+            overriding = read_properties((beside or b"").decode("utf-8", errors="replace"))
             imported = broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version), overriding)
         except MigrationError as error:
             raise error.adding(f"; {_empty(missing)}" if missing else "") from None

@@ -62,7 +62,8 @@ class Imported:
         handler: the settings of ``handler``; ``callable`` is missing, because no broker knows the function.
         top_level: other settings, by their names at the top level of the file.
         destinations: the destinations that the source itself lists.
-        stomp: URLs of the source's connectors that speak STOMP, with ``HOST`` for the broker's host.
+        stomp: URLs of the source's connectors that speak STOMP, with ``HOST`` for the broker's host, and ``PORT`` for a
+            port that is not known.
         notes: what the user should know, in the order of the source.
     """
 
@@ -80,9 +81,9 @@ class Imported:
         """Add a note about a line of the source."""
         self.notes.append(Note(_location(self.name, line), shortened(text)))
 
-    def add_stomp(self, port: str, *, tls: bool) -> None:
-        """Add a connector that speaks STOMP."""
-        self.stomp.append(f"stomp{'+ssl' if tls else ''}://HOST:{port}")
+    def add_stomp(self, port: str | None, *, tls: bool) -> None:
+        """Add a connector that speaks STOMP; its port is empty or ``None`` if a placeholder has no value."""
+        self.stomp.append(f"stomp{'+ssl' if tls else ''}://HOST:{port or 'PORT'}")
 
     def add_destinations(self, destinations: Iterable[str]) -> None:
         """Add destinations, each of them once."""

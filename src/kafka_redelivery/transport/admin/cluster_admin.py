@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -35,10 +36,10 @@ from kafka_redelivery.topology.cluster.facts import (
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.topology.wire.topic_mark import is_void, topic_mark
-from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls
+from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls, values_of
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
-from kafka_redelivery.transport.admin.topics import allowed_operations, describe_topics, is_led, topic_configs
+from kafka_redelivery.transport.admin.topics import allowed_operations, describe_topics, is_led, topic_config_entries
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.opening import open_admin
@@ -58,6 +59,9 @@ _GROUP_ACTIVE = frozenset(
 )
 
 _DESCRIBE = "describe the topics"
+_OF_TOPIC = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+"""The source of a property that is set at the topic itself; the client returns its number."""
+
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 """A topic was deleted after it was described, so all are described again."""
 
@@ -216,8 +220,8 @@ class ClusterAdmin:
             for first in self._commit(group, [first for first in changes.commit if first.group == group]):
                 done(first)
 
-    def _configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
-        return topic_configs(self._calls, names, _GONE)
+    def _configs(self, names: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
+        return topic_config_entries(self._calls, names, _GONE)
 
     def _cluster(self) -> tuple[str, dict[str, str]]:
         """Return the id of the cluster, and the configuration of a broker.
@@ -382,7 +386,7 @@ def _facts(
     topic: TopicDescription,
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
-    configs: Mapping[str, str],
+    configs: Mapping[str, ConfigEntry],
     mark: str = "",
 ) -> TopicFacts:
     return TopicFacts(
@@ -390,7 +394,8 @@ def _facts(
         partitions=len(topic.partitions),
         leaderless=tuple(each.id for each in topic.partitions if not is_led(each)),
         replication_factor=min((len(each.replicas) for each in topic.partitions), default=0),
-        configs=configs,
+        configs=values_of(configs),
+        own=frozenset(name for name, entry in configs.items() if entry.source in _OF_TOPIC),
         bounds={each.number: Bounds(starts[each], ends[each]) for each in _partitions_of(topic) if each in ends},
         mark=mark,
     )

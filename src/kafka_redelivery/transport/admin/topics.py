@@ -254,10 +254,15 @@ def _compacted(calls: AdminCalls, names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))
 
 
-def topic_configs(
+def topic_configs(calls: AdminCalls, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the configurations of topics. Errors are those of :func:`topic_config_entries`."""
+    return {name: values_of(entries) for name, entries in topic_config_entries(calls, names).items()}
+
+
+def topic_config_entries(
     calls: AdminCalls, names: Iterable[str], passed_on: Collection[int] = ()
-) -> dict[str, dict[str, str]]:
-    """Return the configurations of topics. ``passed_on`` is that of :meth:`AdminCalls.repeated`.
+) -> dict[str, dict[str, ConfigEntry]]:
+    """Return the configurations of topics with their sources. ``passed_on`` is that of :meth:`AdminCalls.repeated`.
 
     Raises:
         NotAuthorisedError: it names all topics whose configuration the user may not read, and no other.
@@ -283,4 +288,4 @@ def topic_configs(
         return answers
 
     answers = calls.repeated(operation, ask, passed_on=passed_on)
-    return {str(resource.name): values_of(entries) for resource, entries in answers.items()}
+    return {str(resource.name): entries for resource, entries in answers.items()}

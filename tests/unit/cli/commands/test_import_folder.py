@@ -131,6 +131,26 @@ def test_an_included_file_includes_those_beside_it(etc: Path) -> None:
     assert "<include> is not read: '../../../outside.xml'" in str(read(etc).notes[0])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    "include", ['<xi:include href = "a&amp;b.xml"/>', "<i:include\n xmlns:i='{}' href='a&#38;b.xml' />"]
+)
+def test_includes_are_found_in_the_parsed_file(etc: Path, include: str, encoding: str) -> None:
+    """In whatever way XML allows to write them."""
+    (etc / "broker.properties").unlink()
+    include = include.format("http://www.w3.org/2001/XInclude")
+    (etc / "broker.xml").write_text(BROKER.replace('<xi:include href="{}"/>', include), encoding=encoding)
+    (etc / "a&b.xml").write_text(NESTED.replace('<xi:include href="{}"/>', ONE.format("x")), encoding=encoding)
+    assert [each["match"] for each in read(etc).section["address-settings"]] == ["x"]
+
+
+def test_a_path_that_no_file_can_have_is_an_error(etc: Path) -> None:
+    """Of the import, and not of the program."""
+    (etc / "broker.xml").write_text(BROKER.format("a%00b.xml"))
+    with pytest.raises(MigrationError, match="cannot be read"):
+        read(etc)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [

@@ -120,6 +120,25 @@ def test_a_client_of_artemis_keeps_its_own_policy(tmp_path: Path) -> None:
     assert "the client's redelivery policy is left out" in str(service["notes"])
 
 
+def test_a_group_of_two_clients_is_refused(tmp_path: Path) -> None:
+    """Also if one of the two has it by default."""
+    for first in ("billing=tcp://a:1", "billing-2=tcp://a:1"):
+        for second in ("tcp://b:1", first):
+            result = run(CLASSIC.format(STOMP), tmp_path, first, second, "--group", "billing")
+            again = first == second or first.startswith("billing-2")
+            assert (result.exit_code == exit_codes.USAGE) == again, (first, second, result.stderr)
+
+
+def test_a_uri_is_no_file(tmp_path: Path) -> None:
+    """What it does not say may still be there. A client of another protocol is not called one of OpenWire."""
+    words = ["migrate", "plan", "tcp://a:1", "--destination", "orders"]
+    assert "**No STOMP connector is known**" in CliRunner().invoke(app, words).stdout
+    client = "amqp://a:1?jms.redeliveryPolicy.maxRedeliveries=2"
+    (service,) = planned(ARTEMIS.format("CORE"), tmp_path, client, "--destination", "orders")["services"]
+    assert "the client redelivers by its own policy" in str(service["notes"])
+    assert "OpenWire" not in str(service["notes"])
+
+
 def test_the_version_is_named(tmp_path: Path) -> None:
     """And decides what the notes say."""
     arguments = ("--destination", "orders", "--broker-version", "2.40.0")

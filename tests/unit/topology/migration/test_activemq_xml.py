@@ -52,6 +52,28 @@ def dead_letters(text: str) -> str:
     return str(Migrated(text).explain("orders.eu")["dead_letter_strategy"]["dead_letter_destination"])
 
 
+@pytest.mark.parametrize(
+    ("before", "uri", "values", "url"),
+    [
+        ("", "stomp://0.0.0.0:61613?trace=true", {}, "stomp://HOST:61613"),
+        ("", "stomp+nio+ssl://[::1]:61614", {}, "stomp+ssl://HOST:61614"),
+        ("", "stomp://0.0.0.0:${port:7}", {}, "stomp://HOST:PORT"),
+        (f'<bean class="{CONFIGURER}"/>', "stomp://${host:a}:${port:61615}", {}, "stomp://HOST:61615"),
+        (f'<bean class="{CONFIGURER}"/>', "${scheme}://a:${port}", {"scheme": "auto", "port": "7"}, "stomp://HOST:7"),
+        (
+            f'<bean class="{CONFIGURER}"><property name="location" value="a"/></bean>',
+            "stomp://a:${port}/",
+            {},
+            "stomp://HOST:PORT",
+        ),
+    ],
+)
+def test_the_connector_of_stomp(before: str, uri: str, values: dict[str, str], url: str) -> None:
+    """With its placeholders replaced; a port that another file has is not known."""
+    connector = f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>'
+    assert read(document(connector, before=before), **values).stomp == [url]
+
+
 BEAN = (
     f'<deadLetterStrategy><bean xmlns="{SPRING}" class="org.apache.activemq.broker.region.policy.'
     'IndividualDeadLetterStrategy"><property name="queuePrefix" value="B."/></bean></deadLetterStrategy>'
