@@ -99,19 +99,17 @@ def test_two_services_share_topics(redelivery_running):
 def test_an_app_and_the_page_about_tests(pytester: pytest.Pytester) -> None:
     """An App's login, name, port and replicas are those of another cluster.
 
-    docs/testing.md shows a test with a Kafka, and one with a running service. All have one Kafka.
+    docs/testing.md shows a test with a running service. All have one Kafka.
     """
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     [handler] = [each for each in blocks if each.startswith("# handlers.py")]
-    [with_kafka] = [each for each in blocks if "redelivery_kafka" in each]
     [with_service] = [each for each in blocks if "redelivery_running" in each]
-    configuration, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    order, receipt = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    pytester.makepyfile(shop=SHOP, test_shop=TESTS, handlers=handler, test_kafka=with_kafka, test_service=with_service)
-    for name, text in {"redelivery.yaml": configuration, "order.avsc": order, "receipt.avsc": receipt}.items():
+    [configuration], [order] = (re.findall(rf"```{of}\n(.*?)```", PAGE, re.DOTALL) for of in ("yaml", "json"))
+    pytester.makepyfile(shop=SHOP, test_shop=TESTS, handlers=handler, test_service=with_service)
+    for name, text in {"redelivery.yaml": configuration, "order.avsc": order}.items():
         (pytester.path / name).write_text(text)
     pytester.makeini(INI)
-    pytester.runpytest_subprocess("--import-mode=importlib", *LOADED).assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("--import-mode=importlib", *LOADED).assert_outcomes(passed=3)
 
 
 def test_two_services_and_what_is_not_settled(pytester: pytest.Pytester) -> None:
