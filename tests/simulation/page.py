@@ -1,4 +1,4 @@
-"""Writes the figures and plots of ``docs/simulation.md``; the text around them is written by hand."""
+"""Writes the tables and plots of ``docs/simulation.md``; the text around them is written by hand."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,18 +28,13 @@ class Row:
 
 
 def write(rows: Sequence[Row], calibrated: Sequence[tuple[Case, dict[str, float]]], moved: Sequence[Rebalance]) -> None:
-    """Replace all figures in the page and draw its plots."""
+    """Replace the tables of the page and draw its plots; ``--results`` keeps all figures."""
     images = PAGE.parent / "images"
     mpl.rcParams["svg.hashsalt"] = "kafka-redelivery"
     _save(_load_plot(_of(rows, "load")), images / "simulation-load.svg")
     _save(_narrow_plot(_of(rows, "narrow")), images / "simulation-narrow.svg")
     tables = {
         "calibration": _calibration(calibrated),
-        "load": _table(_of(rows, "load"), "load", _LOAD_COLUMNS),
-        "rate": _table(_of(rows, "rate"), "records/s", _RATE_COLUMNS),
-        "fairness": _table(_of(rows, "fairness"), None, _FAIRNESS_COLUMNS),
-        "memory": _table(_of(rows, "memory"), None, _MEMORY_COLUMNS),
-        "narrow": _table(_of(rows, "narrow"), "workers", _NARROW_COLUMNS),
         "rebalances": _rebalances(moved),
     }
     text = PAGE.read_text(encoding="utf-8")
@@ -59,67 +54,6 @@ def _replaced(text: str, name: str, lines: Iterator[str]) -> str:
     if not found or not ended:
         raise ValueError(f"{PAGE.name} needs the lines {begin!r} and {end!r}")
     return "\n".join([before + begin, "", *lines, "", end + after])
-
-
-_Column = tuple[str, Callable[[dict[str, Any]], str]]
-
-
-def _late(measured: dict[str, Any], what: str = "lateness") -> str:
-    found = measured[what]
-    return f"{found['p50']:,.0f} / {found['p99']:,.0f}"
-
-
-def _percent(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda measured: f"{measured[name]:.0%}"
-
-
-def _spread(measured: dict[str, Any]) -> str:
-    late, calls = measured["lateness_by_worker"], measured["calls_by_worker"]
-    middle = calls[len(calls) // 2]
-    return (
-        f"{late[0]:,.0f} to {late[-1]:,.0f} ms; calls {calls[0] / middle:.2f} to {calls[-1] / middle:.2f} of the median"
-    )
-
-
-_LOAD_COLUMNS: Sequence[_Column] = (
-    ("late ms p50 / p99", _late),
-    ("first call has ended after ms p50 / p99", lambda measured: _late(measured, "waiting")),
-    ("redeliveries/s", lambda measured: f"{measured['redeliveries_per_s']:,.0f}"),
-    ("slots", _percent("slots_used")),
-    ("busiest scheduler", _percent("scheduler_busy")),
-    ("busiest broker", _percent("broker_busy")),
-    ("group coordinator", _percent("coordinator_busy")),
-)
-_RATE_COLUMNS: Sequence[_Column] = (
-    *_LOAD_COLUMNS[:3],
-    ("busiest worker", _percent("worker_busy")),
-    *_LOAD_COLUMNS[4:],
-    ("partitions a release", lambda measured: f"{measured['partitions_per_release']:.1f}"),
-    ("longest release", lambda measured: f"{measured['release_write_ms']:,.0f} ms"),
-)
-_FAIRNESS_COLUMNS: Sequence[_Column] = (
-    *_LOAD_COLUMNS[:2],
-    ("first call has ended, good sources", lambda measured: _late(measured, "waiting_good")),
-    ("late, good sources", lambda measured: _late(measured, "lateness_good")),
-    ("medians by worker", _spread),
-)
-_MEMORY_COLUMNS: Sequence[_Column] = (
-    ("records in a worker", lambda measured: f"{measured['worker_buffer']:,}"),
-    ("MB", lambda measured: f"{measured['worker_bytes'] / 2**20:.0f}"),
-    ("records in a scheduler", lambda measured: f"{measured['scheduler_buffer']:,}"),
-    ("MB", lambda measured: f"{measured['scheduler_bytes'] / 2**20:.0f}"),
-    ("behind", lambda measured: f"{measured['behind']:,}"),
-)
-_NARROW_COLUMNS: Sequence[_Column] = (*_LOAD_COLUMNS[:4], ("not finished", lambda found: f"{found['behind']:,}"))
-
-
-def _table(rows: Sequence[Row], at: str | None, columns: Sequence[_Column]) -> Iterator[str]:
-    heads = ["", *([at] if at else []), *(name for name, _ in columns)]
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
-    for row in rows:
-        where = [] if at is None else [f"{row.at:,g}"]
-        yield f"| {' | '.join([row.series, *where, *(show(row.measured) for _, show in columns)])} |"
 
 
 def _calibration(calibrated: Sequence[tuple[Case, dict[str, float]]]) -> Iterator[str]:
