@@ -46,7 +46,7 @@ LETTERS: Final = {
     "a message with a property called `ack`, `destination`, `expires`, `persistent`, `priority`, `redelivered`, "
     "`subscription`, `timestamp` or `type`": ("stays: it replaces the header of STOMP", "stays: the same"),
 }
-"""What `import-letters` does with a message, for Classic and Artemis: the table of docs/migration.md."""
+"""What `import-letters` does with a message, for Classic and Artemis: its report has it as a table."""
 
 _BROKERS: Final = tuple(PRODUCTS)
 _WIDTH: Final = 40
