@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -30,11 +29,6 @@ class ReleaseError(Exception):
 
 def _git(*arguments: str) -> bytes:
     return subprocess.run([_GIT, *arguments], cwd=ROOT, check=True, capture_output=True).stdout
-
-
-def version() -> str:
-    """Return the version in ``pyproject.toml``."""
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
 def notes(changelog: str, released: str) -> str:
@@ -80,27 +74,30 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
     return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in files}
 
 
-def release(target: Path, commit: str = "HEAD") -> dict[str, str]:
-    """Build a release of a commit twice, and put it into a folder with its bills of materials, hashes and notes.
+def release(target: Path) -> dict[str, str]:
+    """Build a release of the commit twice, and put it into a folder with its bills of materials, hashes and notes.
 
     Returns:
         the SHA-256 of source distribution and wheel by name.
 
     Raises:
-        ReleaseError: the checkout has changes, the changelog lacks the version, or the two builds differ.
+        ReleaseError: the folder has files, the checkout has changes, the changelog lacks the version, or the two
+            builds differ.
     """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ReleaseError(f"{target} is not empty, and all of it would be published: empty it, or name another")
     if changed := _git("status", "--porcelain").decode().splitlines():
         raise ReleaseError(
             f"{len(changed)} files of the checkout are not committed, such as {changed[0][3:]}: commit them"
         )
-    text = notes(_git("show", f"{commit}:{_CHANGELOG}").decode(), version())
+    text = notes((ROOT / _CHANGELOG).read_text(encoding="utf-8"), sbom.version())
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder, "first"), Path(folder, "second")
-        built = build(commit, first)
-        found, again = digests(built), digests(build(commit, second))
+        built = build("HEAD", first)
+        found, again = digests(built), digests(build("HEAD", second))
         if found != again:
             names = [name for name in sorted({*found, *again}) if found.get(name) != again.get(name)]
-            raise ReleaseError(f"two builds of {commit} differ: {', '.join(names)}")
+            raise ReleaseError(f"two builds of the same commit differ: {', '.join(names)}")
         target.mkdir(parents=True, exist_ok=True)
         for each in built:
             shutil.copy(each, target)

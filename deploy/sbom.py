@@ -109,6 +109,11 @@ def spark_jars() -> Path:
     return Path(str(distribution("pyspark").locate_file("pyspark/jars")))
 
 
+def version() -> str:
+    """Return the version in ``pyproject.toml``."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+
+
 def bill(name: str, kind: str, contents: Iterable[Component]) -> dict[str, Any]:
     """Return a bill of materials.
 
@@ -117,12 +122,12 @@ def bill(name: str, kind: str, contents: Iterable[Component]) -> dict[str, Any]:
         kind: ``library`` or ``container``.
         contents: its components, besides this project itself.
     """
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    own = Component(_PROJECT, version, f"pkg:pypi/{_PROJECT}@{version}")
+    released = version()
+    own = Component(_PROJECT, released, f"pkg:pypi/{_PROJECT}@{released}")
     inside = [] if kind == "library" else [own]
     wanted = contents if kind == "library" else [each for each in contents if each.on_linux]
     by_purl = {each.purl: each for each in [*inside, *wanted]}
-    root = {"type": kind, "bom-ref": name, "name": name, "version": version}
+    root = {"type": kind, "bom-ref": name, "name": name, "version": released}
     needs: dict[str, list[str]] = {each.purl: [] for each in by_purl.values()}
     top = name if kind == "library" else own.purl
     needs |= {name: [] if kind == "library" else [own.purl]}
