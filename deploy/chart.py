@@ -23,7 +23,7 @@ HERE: Final = Path(__file__).parent
 BASE: Final = HERE / "kubernetes"
 CHART: Final = HERE / "helm"
 RENDERED: Final = HERE.parent / "tests" / "deploy" / "helm"
-RESULTS: Final = ("whole", "options")
+RESULTS: Final = ("whole", "options", "scaled")
 """Each is made with the values in a file beside it."""
 
 _RELEASE: Final = "{{ .Release.Name }}"
@@ -39,11 +39,58 @@ _WRAPPED: Final = {
 }
 """The manifests that become templates, each with the condition for it."""
 
+_GROUP: Final = '{{ include "redelivery.group" . }}'
+
+_ANNOTATIONS: Final = """\
+{{- with .Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
+"""
+
+_OF_ONE: Final = {
+    "worker": [
+        (
+            r"^  # autoscaling.yaml sets the replicas.*\n",
+            "{{- if not .Values.autoscaling.enabled }}\n  replicas: {{ .Values.worker.replicas }}\n{{- end }}\n",
+        )
+    ],
+    "scheduler": [(r"^  replicas: \d+$", "  replicas: {{ .Values.scheduler.replicas }}")],
+    # A Job is immutable, so each change makes another one.
+    "topology": [(r"^(  name: .*-topology)$", r'\1-{{ include "redelivery.job" . }}')],
+    "console": [
+        (r"secretName: console-tokens,", 'secretName: "{{ .Values.console.tokensSecret }}",'),
+        (r"name: ingress-nginx$", "name: {{ .Values.console.ingressNamespace }}"),
+    ],
+    "service-account": [(r"^automountServiceAccountToken:", rf"{_ANNOTATIONS}\g<0>")],
+    "network": [
+        (r"^( +)app.kubernetes.io/name: kafka-redelivery$", rf"\g<0>\n\1app.kubernetes.io/instance: {_RELEASE}"),
+        (r"name: monitoring$", "name: {{ .Values.networkPolicy.monitoringNamespace }}"),
+        (r"name: kafka$", "name: {{ .Values.networkPolicy.kafkaNamespace }}"),
+        (r"port: 9093\}", "port: {{ .Values.networkPolicy.kafkaPort }}}"),
+        (r"\Z", "    {{- with .Values.networkPolicy.egress }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n"),
+    ],
+    "autoscaling": [
+        (r"minReplicaCount: \d+", "minReplicaCount: {{ .Values.autoscaling.minReplicas }}"),
+        (r"maxReplicaCount: \d+ #.*", "maxReplicaCount: {{ .Values.autoscaling.maxReplicas }}"),
+        (r"^    replicas: \d+", "    replicas: {{ .Values.autoscaling.maxReplicas }}"),
+        (r"serverAddress: .*", "serverAddress: {{ .Values.autoscaling.prometheus }}"),
+        (r'group="billing"', f'group="{_GROUP}"'),
+        (r'threshold: "\d+"', "threshold: {{ .Values.autoscaling.lag | quote }}"),
+    ],
+}
+"""What becomes a value in one manifest alone: patterns and their replacements."""
+
 _HELPERS: Final = """\
+{{- define "redelivery.group" -}}
+{{- $problem := "config needs a redelivery.yaml with the group" }}
+{{- required $problem (get (fromYaml (get .Values.config "redelivery.yaml" | default "")) "group") }}
+{{- end }}
+
 {{- define "redelivery.labels" -}}
 app.kubernetes.io/name: kafka-redelivery
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/part-of: {{ .Values.group }}
+app.kubernetes.io/part-of: {{ include "redelivery.group" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
@@ -102,7 +149,7 @@ class _Manifest:
 
     def put_if(self, pattern: str, condition: str) -> None:
         """Put a condition around each match, which is whole lines."""
-        self.put(pattern, lambda found: f"{{{{- if {condition} }}}}\n{found[0]}{{{{- end }}}}\n", optional=True)
+        self.put(pattern, lambda found: f"{{{{- if {condition} }}}}\n{found[0]}{{{{- end }}}}\n")
 
 
 def files() -> dict[str, str]:
@@ -121,7 +168,8 @@ def _template(name: str) -> str:
     _name(manifest)
     if "containers:" in manifest.text:
         _pods(manifest, name)
-    _own(manifest, name)
+    for pattern, replacement in _OF_ONE.get(name, ()):
+        manifest.put(pattern, replacement)
     condition = _WRAPPED[name]
     return f"{{{{- if {condition} }}}}\n{manifest.text}{{{{- end }}}}\n" if condition else manifest.text
 
@@ -141,8 +189,8 @@ def _pods(manifest: _Manifest, name: str) -> None:
     manifest.put(r"image: kafka-redelivery(-console)?$", f'image: {{{{ include "redelivery.image" {image} }}}}')
     manifest.put(r"(configMapRef: \{name: )redelivery-kafka\}", rf'\1"{_RELEASE}-kafka"}}')
     manifest.put(r"(configMap: \{name: )redelivery\}", rf'\1"{_RELEASE}"}}')
-    manifest.put(r"value: billing-(\w+)\}", r'value: "{{ .Values.group }}-\1"}')
-    manifest.put(r"secretName: billing-(\w+),", r'secretName: "{{ .Values.group }}-\1",')
+    manifest.put(r"value: billing-(\w+)\}", rf'value: "{_GROUP}-\1"}}')
+    manifest.put(r"secretName: billing-(\w+),", rf'secretName: "{_GROUP}-\1",')
     manifest.put(r"secretName: kafka-ca,", 'secretName: "{{ .Values.kafka.caSecret }}",')
     manifest.put_if(r"^ +- \{name: kafka-ca, .*\n", ".Values.kafka.caSecret")
     manifest.put_if(r"^ +- name: kafka-ca\n.*\n", ".Values.kafka.caSecret")
@@ -164,45 +212,6 @@ def _pods(manifest: _Manifest, name: str) -> None:
         manifest.put(r"^      annotations:\n", rf"\g<0>        {checksum}")
     else:
         manifest.put(r"^      labels:\n", rf"      annotations:\n        {checksum}\g<0>")
-
-
-def _own(manifest: _Manifest, name: str) -> None:
-    """Make what only one manifest has a value."""
-    match name:
-        case "worker":
-            number = "  replicas: {{ .Values.worker.replicas }}\n"
-            condition = "{{- if not .Values.autoscaling.enabled }}\n"
-            manifest.put(r"^  # autoscaling.yaml sets the replicas.*\n", f"{condition}{number}{{{{- end }}}}\n")
-        case "scheduler":
-            manifest.put(r"^  replicas: \d+$", "  replicas: {{ .Values.scheduler.replicas }}")
-        case "topology":
-            # A Job is immutable, so each change makes another one.
-            manifest.put(r"^(  name: .*-topology)$", r'\1-{{ include "redelivery.job" . }}')
-        case "console":
-            manifest.put(r"secretName: console-tokens,", 'secretName: "{{ .Values.console.tokensSecret }}",')
-            manifest.put(r"name: ingress-nginx$", "name: {{ .Values.console.ingressNamespace }}")
-        case "service-account":
-            more = "  annotations:\n    {{- toYaml . | nindent 4 }}\n"
-            annotations = f"{{{{- with .Values.serviceAccount.annotations }}}}\n{more}{{{{- end }}}}\n"
-            manifest.put(r"^automountServiceAccountToken:", rf"{annotations}\g<0>")
-        case "network":
-            manifest.put(
-                r"^( +)app.kubernetes.io/name: kafka-redelivery$", rf"\g<0>\n\1app.kubernetes.io/instance: {_RELEASE}"
-            )
-            for place in ("monitoring", "kafka"):
-                manifest.put(rf"name: {place}$", f"name: {{{{ .Values.networkPolicy.{place}Namespace }}}}")
-            manifest.put(r"port: 9093\}", "port: {{ .Values.networkPolicy.kafkaPort }}}")
-            more = "    {{- with .Values.networkPolicy.egress }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n"
-            manifest.text += more
-        case "autoscaling":
-            manifest.put(r"minReplicaCount: \d+", "minReplicaCount: {{ .Values.autoscaling.minReplicas }}")
-            manifest.put(r"maxReplicaCount: \d+ #.*", "maxReplicaCount: {{ .Values.autoscaling.maxReplicas }}")
-            manifest.put(r"^    replicas: \d+", "    replicas: {{ .Values.autoscaling.maxReplicas }}")
-            manifest.put(r"serverAddress: .*", "serverAddress: {{ .Values.autoscaling.prometheus }}")
-            manifest.put(r'group="billing"', 'group="{{ .Values.group }}"')
-            manifest.put(r'threshold: "\d+"', "threshold: {{ .Values.autoscaling.lag | quote }}")
-        case _:
-            pass
 
 
 def _chart() -> str:
@@ -237,11 +246,9 @@ def _values() -> str:
     return f"""\
 # Defaults of the chart. Written by `python -m deploy.chart` from deploy/kubernetes; docs/deploy.md explains them.
 
-# The consumer group, as in redelivery.yaml. Users of Kafka and their Secrets are GROUP-worker, GROUP-scheduler,
-# GROUP-apply and GROUP-console, as `redelivery topology acls` prints them.
-group: billing
-
 # The files in /app: configuration and handler. Handlers with packages of their own need an image of their own.
+# Users of Kafka and their Secrets are GROUP-worker, GROUP-scheduler, GROUP-apply and GROUP-console, with the group of
+# redelivery.yaml, as `redelivery topology acls` prints them.
 config:
 {texts}
 kafka:

@@ -94,6 +94,45 @@ def test_the_files_are_those_of_the_base() -> None:
     assert found["shop-kafka"] == env
 
 
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - any YAML
+    """Yield each value with its path."""
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            yield from leaves(each, (*path, name))
+    else:
+        yield path, value
+
+
+def test_each_option_is_tried() -> None:
+    """With another value than by default."""
+    defaults = dict(leaves(yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))))
+    for name in RESULTS:
+        values = yaml.safe_load((RENDERED / f"{name}.values.yaml").read_text(encoding="utf-8"))
+        for path, value in leaves(values):
+            for tried in [each for each in defaults if path[: len(each)] == each and value != defaults[each]]:
+                del defaults[tried]
+    assert not defaults
+
+
+def test_an_autoscaler_has_its_numbers() -> None:
+    """And there is no network policy but that of the console, which is off."""
+    found = {each["kind"]: each for each in rendered("scaled")}
+    assert "NetworkPolicy" not in found
+    spec = found["ScaledObject"]["spec"]
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"], spec["fallback"]["replicas"]) == (5, 48, 48)
+    (trigger,) = spec["triggers"]
+    assert (trigger["metadata"]["threshold"], trigger["metadata"]["serverAddress"]) == ("700", "http://metrics:9090")
+    (container,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["resources"]["requests"]["cpu"]) == ("kafka-redelivery:9", 4)
+
+
+def test_users_are_those_of_the_group_in_the_configuration() -> None:
+    """The group is said once."""
+    options = [each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in rendered("options")]
+    assert set(options) == {"payments"}
+    assert 'value: "billing-worker"' in (RENDERED / "scaled.yaml").read_text(encoding="utf-8")
+
+
 def test_options_change_what_they_say() -> None:
     """A login without passwords, other names, an image by digest, a fixed number of workers."""
     found = rendered("options")
