@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 from sphinx.cmd.build import build_main
 
+from docs.site.reference import documents
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,9 +21,15 @@ def main(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 8000,
     builder: Annotated[str, typer.Option(help="Sphinx's builder; dummy checks all pages and writes none.")] = "html",
     *,
+    write: Annotated[bool, typer.Option("--write", help="Only write docs/reference/*.md from the code.")] = False,
     serve: Annotated[bool, typer.Option(help="Serve the site until Ctrl-C.")] = True,
 ) -> None:
     """Build the documentation as a site, and serve it on this machine. Each warning is an error."""
+    if write:
+        for path, text in documents().items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return
     code = build_main(
         ["-q", "-W", "-b", builder, "-d", f"{folder}.read", "-c", str(ROOT / "docs/site"), str(ROOT), str(folder)]
     )

@@ -51,8 +51,8 @@ def _prepare(_app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = _LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
     if page == root_doc:
         source[0] += "".join(_tree(pages, f":caption: {name}") for name, pages in navigation(source[0]).items())
-    elif page == "docs/monitoring":
-        source[0] += _tree(["runbooks/*"], ":glob:")
+    elif page == "docs/reference/alerts":
+        source[0] += _tree(["../runbooks/*"], ":glob:")
 
 
 def setup(app: Sphinx) -> None:

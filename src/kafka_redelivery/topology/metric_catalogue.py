@@ -34,13 +34,16 @@ class Metric:
     buckets: tuple[float, ...] = ()
     """The upper bounds of a histogram's buckets, ascending, in its unit; the exposition adds +Inf."""
 
+    over: str = "sum"
+    """The function of PromQL that combines the values of all processes of a group; empty if none makes sense."""
+
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
     return Metric(name, MetricKind.COUNTER, text, labels)
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, MetricKind.GAUGE, text, labels)
+def _gauge(name: str, text: str, labels: tuple[str, ...] = (), *, over: str = "sum") -> Metric:
+    return Metric(name, MetricKind.GAUGE, text, labels, over=over)
 
 
 def _histogram(name: str, text: str, buckets: tuple[float, ...]) -> Metric:
@@ -104,6 +107,7 @@ UNDONE = _counter("redelivery_commits_undone", "Writes that were aborted and rep
 WRITES_FAILING = _gauge(
     "redelivery_writes_failing_seconds",
     "How long all writes have been aborted; 0 if the last one was committed, or if none was made recently",
+    over="max",
 )
 FENCED = _counter("redelivery_fenced", "Producers fenced by another process with the same transactional id")
 MOVED = _counter("redelivery_tier_moves", "Records moved to a shorter tier for the rest of their delay")
@@ -113,8 +117,11 @@ OLDEST = _gauge(
     "redelivery_pending_oldest_timestamp_seconds",
     "Time since which the oldest record has been waiting in a tier",
     ("tier",),
+    over="min",
 )
-TIER_DELAY = _gauge("redelivery_tier_delay_seconds", "The longest time that a record waits in a tier", ("tier",))
+TIER_DELAY = _gauge(
+    "redelivery_tier_delay_seconds", "The longest time that a record waits in a tier", ("tier",), over="max"
+)
 DEAD_LETTER_DEPTH = _gauge(
     "redelivery_dead_letter_depth",
     "Dead letters stored that have not expired, by source topic and reason",
@@ -129,16 +136,19 @@ DEAD_LETTER_OLDEST = _gauge(
     "redelivery_dead_letter_oldest_timestamp_seconds",
     "Time since which the oldest dead letter that has not expired has been stored",
     ("topic", "reason"),
+    over="min",
 )
 DEAD_LETTER_RETENTION = _gauge(
     "redelivery_dead_letter_retention_seconds",
     "Retention time of the dead-letter topic; absent = unlimited",
     ("dead_letter_topic",),
+    over="max",
 )
 DEAD_LETTER_DELETION = _gauge(
     "redelivery_dead_letter_deletion_timestamp_seconds",
     "Earliest time at which retention may delete a dead letter that has not expired; absent = never",
     ("dead_letter_topic",),
+    over="min",
 )
 DEAD_LETTER_UNREAD = _gauge(
     "redelivery_dead_letter_unread",
@@ -161,6 +171,7 @@ SWEEP_NEXT = _gauge(
     "redelivery_sweep_next_timestamp_seconds",
     "Time at which the next dead letter at the head of a partition expires",
     ("dead_letter_topic",),
+    over="min",
 )
 SWEEP_RESTING = _gauge(
     "redelivery_sweep_resting_partitions",
@@ -169,7 +180,9 @@ SWEEP_RESTING = _gauge(
 )
 LAG = _gauge("redelivery_lag", "Records not finished, up to the end of the assigned partitions", ("topic",))
 ASSIGNED = _gauge("redelivery_assigned_partitions", "Partitions assigned to this process")
-UNOWNED = _gauge("redelivery_unowned_partitions", "Partitions that are assigned to no member of the group", ("topic",))
+UNOWNED = _gauge(
+    "redelivery_unowned_partitions", "Partitions that are assigned to no member of the group", ("topic",), over="max"
+)
 IN_FLIGHT = _gauge("redelivery_in_flight", "Records in a handler or buffered for one")
 UNACKNOWLEDGED = _gauge(
     "redelivery_unacknowledged",
@@ -193,10 +206,12 @@ BEHIND_LATEST = _gauge(
 QUERY_PROGRESS = _gauge(
     "redelivery_query_progress_timestamp_seconds",
     "Time at which the streaming query last finished a micro-batch or was idle",
+    over="max",
 )
 TABLE_PROGRESS = _gauge(
     "redelivery_table_progress_timestamp_seconds",
     "Time at which the query of pipeline.sink last appended to its table or had nothing to append",
+    over="max",
 )
 HALTED_PARTITIONS = _gauge(
     "redelivery_halted_partitions",
@@ -213,6 +228,7 @@ OUTAGE = _gauge(
     "redelivery_outage",
     "Whether this process finds a dependency of its handlers away (1), so that what needs it waits, or not (0)",
     ("dependency",),
+    over="max",
 )
 OUTAGE_PARTITIONS = _gauge(
     "redelivery_outage_partitions",
@@ -222,11 +238,14 @@ OUTAGE_PARTITIONS = _gauge(
 CONTROL_OFFSET = _gauge(
     "redelivery_control_offset",
     "Offset of the control topic up to which this process obeys pauses; 0 = there was never one",
+    over="",
 )
 HALTS = _counter("redelivery_halts", "Halts to protect records")
 REBALANCES = _counter("redelivery_rebalances", "Rebalances of this process, by event", ("event",))
-ALIVE = _gauge("redelivery_alive_timestamp_seconds", "Time at which the polling thread last reported that it is alive")
-STARTED = _gauge("redelivery_started_timestamp_seconds", "Time at which the process started")
-BUILD = _gauge("redelivery_build_info", "Always 1", ("version", "instance"))
+ALIVE = _gauge(
+    "redelivery_alive_timestamp_seconds", "Time at which the polling thread last reported that it is alive", over=""
+)
+STARTED = _gauge("redelivery_started_timestamp_seconds", "Time at which the process started", over="")
+BUILD = _gauge("redelivery_build_info", "Always 1", ("version", "instance"), over="")
 
 CATALOGUE = tuple(each for each in list(globals().values()) if isinstance(each, Metric))

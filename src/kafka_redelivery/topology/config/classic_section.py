@@ -25,10 +25,14 @@ class TargetSection(Section):
     """The destinations of an entry, by exactly one of four names."""
 
     queue: str | None = Field(
-        None, min_length=1, description="Name or pattern of queues; * matches one word, > all remaining words."
+        None,
+        min_length=1,
+        description="Name or pattern of queues: * matches one word, > all remaining words; A,B names two.",
     )
     topic: str | None = Field(None, min_length=1, description="Name or pattern of topics.")
-    temp_queue: bool = Field(default=False, description="All temporary queues.")
+    temp_queue: bool = Field(
+        default=False, description="All temporary queues: sources with destination temp-queue:NAME."
+    )
     temp_topic: bool = Field(default=False, description="All temporary topics.")
 
     @property
@@ -55,14 +59,19 @@ class TargetSection(Section):
 class _AbstractStrategySection(Section):
     """The properties that all strategies have."""
 
-    process_expired: bool = True
-    process_non_persistent: bool = False
+    process_expired: bool = Field(default=True, description="true dead-letters expired records, false drops them.")
+    process_non_persistent: bool = Field(
+        default=False,
+        description=("true dead-letters records with the header JMSDeliveryMode: NON_PERSISTENT, false drops them."),
+    )
     expiration: int = Field(
         0, ge=LONG_MIN, le=LONG_MAX, description="Lifetime of a dead letter in ms; 0: it does not expire."
     )
-    enable_audit: bool = True
-    max_audit_depth: int = Field(2048, ge=-(2**31), lt=2**31)
-    max_producers_to_audit: int = Field(64, ge=-(2**31), lt=2**31)
+    enable_audit: bool = Field(default=True, description="true: a record is not dead-lettered twice.")
+    max_audit_depth: int = Field(
+        2048, ge=-(2**31), lt=2**31, description="Approximate number of records remembered per partition."
+    )
+    max_producers_to_audit: int = Field(64, ge=-(2**31), lt=2**31, description="Number of partitions remembered.")
 
 
 class SharedStrategySection(_AbstractStrategySection):
@@ -83,14 +92,15 @@ class SharedStrategySection(_AbstractStrategySection):
 class IndividualStrategySection(_AbstractStrategySection):
     """``individualDeadLetterStrategy``: one dead-letter queue or topic per destination."""
 
-    queue_prefix: str = "ActiveMQ.DLQ.Queue."
-    topic_prefix: str = "ActiveMQ.DLQ.Topic."
-    queue_suffix: str | None = None
-    topic_suffix: str | None = None
-    use_queue_for_queue_messages: bool = True
-    use_queue_for_topic_messages: bool = True
+    queue_prefix: str = Field("ActiveMQ.DLQ.Queue.", description="Put before the name of a queue.")
+    topic_prefix: str = Field("ActiveMQ.DLQ.Topic.", description="Put before the name of a topic.")
+    queue_suffix: str | None = Field(None, description="Put after the name of a queue.")
+    topic_suffix: str | None = Field(None, description="Put after the name of a topic.")
+    use_queue_for_queue_messages: bool = Field(default=True, description="No effect: on Kafka both are topics.")
+    use_queue_for_topic_messages: bool = Field(default=True, description="No effect: on Kafka both are topics.")
     destination_per_durable_subscriber: bool = Field(
-        default=False, description="One dead-letter topic per consumer group of a topic."
+        default=False,
+        description=("For topics: one dead-letter topic per consumer group, with the group's name before the suffix."),
     )
 
     def value(self) -> IndividualStrategy:
@@ -109,9 +119,15 @@ class DiscardingStrategySection(SharedStrategySection):
 class StrategySection(Section):
     """``deadLetterStrategy`` of a policy entry: at most one of three."""
 
-    shared_dead_letter_strategy: SharedStrategySection | None = None
-    individual_dead_letter_strategy: IndividualStrategySection | None = None
-    discarding: DiscardingStrategySection | None = None
+    shared_dead_letter_strategy: SharedStrategySection | None = Field(
+        None, description="One dead-letter topic for many sources."
+    )
+    individual_dead_letter_strategy: IndividualStrategySection | None = Field(
+        None, description="A dead-letter topic for each source."
+    )
+    discarding: DiscardingStrategySection | None = Field(
+        None, description="No dead letters: failed records are dropped and counted."
+    )
 
     def value(self) -> Strategy | None:
         """Return the strategy, ``None`` if there is none."""
@@ -124,13 +140,17 @@ class StrategySection(Section):
 class DefaultPolicySection(Section):
     """``defaultEntry``: applies to destinations that no entry matches."""
 
-    dead_letter_strategy: StrategySection | None = None
+    dead_letter_strategy: StrategySection | None = Field(
+        None, description="Absent: shared, with the queue ActiveMQ.DLQ."
+    )
 
 
 class MapEntrySection(TargetSection):
     """An entry of ``policyEntries``. It inherits nothing from other entries."""
 
-    dead_letter_strategy: StrategySection | None = None
+    dead_letter_strategy: StrategySection | None = Field(
+        None, description="Absent: shared, with the queue ActiveMQ.DLQ."
+    )
 
 
 class PolicyOfTargetSection(RedeliveryPolicySection, TargetSection):
@@ -140,7 +160,9 @@ class PolicyOfTargetSection(RedeliveryPolicySection, TargetSection):
 class RedeliveryMapSection(Section):
     """``redeliveryPolicyMap``: redelivery policies by destination."""
 
-    redelivery_policy_entries: tuple[PolicyOfTargetSection, ...] = ()
+    redelivery_policy_entries: tuple[PolicyOfTargetSection, ...] = Field(
+        (), description="Redelivery policies, each with its destinations."
+    )
     default_entry: RedeliveryPolicySection | None = Field(
         None, description="Applies to destinations that no entry matches."
     )
@@ -158,12 +180,12 @@ class RedeliveryPluginSection(Section):
     """``redeliveryPlugin``: redelivery by the broker."""
 
     fallback_to_dead_letter: bool = Field(
-        default=True, description="Dead-letter records without a policy; false drops them."
+        default=True, description="Destination without a policy in the plugin: true dead-letters, false drops."
     )
     send_to_dlq_if_max_retries_exceeded: bool = Field(
-        default=True, description="Dead-letter after the last attempt; false drops."
+        default=True, description="After the last redelivery: true dead-letters, false drops."
     )
-    redelivery_policy_map: RedeliveryMapSection = RedeliveryMapSection()
+    redelivery_policy_map: RedeliveryMapSection = Field(RedeliveryMapSection(), description="The plugin's policies.")
 
     def value(self) -> RedeliveryPlugin:
         """Return the plugin."""
@@ -178,10 +200,12 @@ class RedeliveryPluginSection(Section):
 class DiscardingPluginSection(Section):
     """``discardingDLQBrokerPlugin``: drops dead letters by the name of their destination; by default all of them."""
 
-    drop_all: bool = True
-    drop_temporary_topics: bool = True
-    drop_temporary_queues: bool = True
-    drop_only: str | None = Field(None, description="Regular expressions for whole names, separated by spaces.")
+    drop_all: bool = Field(default=True, description="Drop all dead letters.")
+    drop_temporary_topics: bool = Field(default=True, description="Drop those of temporary topics.")
+    drop_temporary_queues: bool = Field(default=True, description="Drop those of temporary queues.")
+    drop_only: str | None = Field(
+        None, description="Regular expressions for whole names, separated by spaces; needs dropAll: false."
+    )
     report_interval: int = Field(
         1000,
         ge=-(2**31),
@@ -197,8 +221,16 @@ class DiscardingPluginSection(Section):
 class PluginSection(Section):
     """An item of ``plugins``: exactly one of two."""
 
-    redelivery_plugin: RedeliveryPluginSection | None = None
-    discarding_plugin: DiscardingPluginSection | None = Field(None, alias="discardingDLQBrokerPlugin")
+    redelivery_plugin: RedeliveryPluginSection | None = Field(
+        None,
+        description=(
+            "Redelivery by the broker after the client has given up; without redeliveryPolicy of the "
+            "client, by the broker alone."
+        ),
+    )
+    discarding_plugin: DiscardingPluginSection | None = Field(
+        None, alias="discardingDLQBrokerPlugin", description="Drops dead letters by the name of their destination."
+    )
 
     def value(self) -> Plugin:
         """Return the plugin."""
@@ -211,7 +243,7 @@ class ClassicSection(Section):
     """``activemq``: the configuration of Classic, of its client and of its broker."""
 
     redelivery_policy: RedeliveryPolicySection | None = Field(
-        None, description="Policy of the client for all destinations."
+        None, description="Policy of the client for all destinations. Absent: ActiveMQ's defaults."
     )
     redelivery_policy_map: RedeliveryMapSection = Field(
         RedeliveryMapSection(), description="Policies of the client by destination."
@@ -219,9 +251,11 @@ class ClassicSection(Section):
     plugins: tuple[PluginSection, ...] = Field(
         (), description="Plugins in the order of the broker's file; the last one acts first."
     )
-    policy_entries: tuple[MapEntrySection, ...] = Field((), description="Dead-letter strategies by destination.")
+    policy_entries: tuple[MapEntrySection, ...] = Field(
+        (), description=("Dead-letter strategies by destination. Only the best match applies; nothing is inherited.")
+    )
     default_entry: DefaultPolicySection | None = Field(
-        None, description="Applies to destinations that no entry matches."
+        None, description="Applies to destinations that no entry matches. Absent: one shared ActiveMQ.DLQ."
     )
     maximum_handler_delay: HandlerDelay = None
 

@@ -81,16 +81,34 @@ class RedeliveryPolicySection(Section):
     maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description=_MAXIMUM)
     initial_redelivery_delay: int = Field(1000, description="Delay in ms before the first redelivery.")
     redelivery_delay: int = Field(1000, description="Delay in ms before later redeliveries.")
-    use_exponential_back_off: bool = False
-    back_off_multiplier: float = 5.0
-    maximum_redelivery_delay: int = Field(-1, description="Limit in ms of exponential back-off; -1: no limit.")
-    use_collision_avoidance: bool = False
+    use_exponential_back_off: bool = Field(
+        default=False, description="true: the previous delay times backOffMultiplier instead of redeliveryDelay."
+    )
+    back_off_multiplier: float = Field(
+        5.0, description="Factor of exponential back-off; at 1 or less every later delay is redeliveryDelay."
+    )
+    maximum_redelivery_delay: int = Field(
+        -1,
+        description=(
+            "With exponential back-off: limit in ms of the second and later delays, before the random"
+            " part; below redeliveryDelay it counts as that; -1: no limit."
+        ),
+    )
+    use_collision_avoidance: bool = Field(default=False, description="true: a random part in each delay but the first.")
     collision_avoidance_factor: float | None = Field(
         None, description="Random part of a delay: 0.15 means 15 % more or less."
     )
-    collision_avoidance_percent: int | None = Field(None, ge=-(2**15), lt=2**15)
-    pre_dispatch_check: bool = True
-    algorithm: BackOffAlgorithm = BackOffAlgorithm.CURRENT
+    collision_avoidance_percent: int | None = Field(
+        None, ge=-(2**15), lt=2**15, description="The same in whole percent: 15."
+    )
+    pre_dispatch_check: bool = Field(
+        default=True,
+        description=("With maximumRedeliveries below -1: true dead-letters without a delivery, false delivers once."),
+    )
+    algorithm: BackOffAlgorithm = Field(
+        BackOffAlgorithm.CURRENT,
+        description="activemq-5.8: without back-off each delay repeats the previous one, not redeliveryDelay.",
+    )
 
     def value(self) -> RedeliveryPolicy:
         """Return the policy."""
@@ -105,17 +123,27 @@ class RedeliveryPolicySection(Section):
 class DeadLetterStrategySection(Section):
     """``deadLetterStrategy``: the topic of dead letters and their lifetime."""
 
-    kind: DeadLetterKind = DeadLetterKind.INDIVIDUAL
+    kind: DeadLetterKind = Field(
+        DeadLetterKind.INDIVIDUAL,
+        description=(
+            "individual: a topic for each source; shared: one topic; discarding: dead letters are dropped and counted."
+        ),
+    )
     topic: str | None = Field(
         None, description="Template with {topic} and {group}. Default: DLQ.{topic}, of kind shared ActiveMQ.DLQ."
     )
-    process_expired: bool = True
-    enable_audit: bool = True
+    process_expired: bool = Field(default=True, description="true dead-letters expired records, false drops them.")
+    enable_audit: bool = Field(default=True, description="true: a record is not dead-lettered twice.")
     expiration: int = Field(
         0, ge=0, le=MAX_LIFETIME_MS, description="Lifetime of a dead letter in ms; 0: it does not expire."
     )
     expiry_address: str | None = Field(
-        None, description="Template with {topic} and {group} of the topic for expired records and expired dead letters."
+        None,
+        description=(
+            "Template with {topic} and {group}: topic for expired records, and for dead letters whose"
+            " expiration has passed. Absent: expired records go to the dead-letter topic, and expired"
+            " dead letters are deleted."
+        ),
     )
 
     def value(self) -> DeadLetterStrategy:
@@ -135,8 +163,12 @@ class DeadLetterStrategySection(Section):
 class PolicyEntrySection(Section):
     """The redelivery policy and the dead-letter strategy of a source topic."""
 
-    redelivery_policy: RedeliveryPolicySection = RedeliveryPolicySection()
-    dead_letter_strategy: DeadLetterStrategySection = DeadLetterStrategySection()
+    redelivery_policy: RedeliveryPolicySection = Field(
+        RedeliveryPolicySection(), description="ActiveMQ's redelivery policy."
+    )
+    dead_letter_strategy: DeadLetterStrategySection = Field(
+        DeadLetterStrategySection(), description="ActiveMQ's dead-letter strategy."
+    )
     maximum_handler_delay: HandlerDelay = None
 
     def value(self) -> PolicyEntry:

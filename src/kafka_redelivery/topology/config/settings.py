@@ -35,9 +35,16 @@ from kafka_redelivery.topology.topics.naming import Naming, kafka_topic
 class SinkSection(Section):
     """A table that receives what handlers emit to one topic."""
 
-    topic: str = Field(min_length=1, description="Outcome topic: what handlers emit to it is appended to the table.")
-    path: str = Field(min_length=1, description="Path of the table, relative to the configuration file's folder.")
-    trigger: Duration = Field(timedelta(minutes=1), description="Time from one append to the next.")
+    topic: str = Field(min_length=1, description="What handlers send to this topic is appended to the table.")
+    path: str = Field(
+        min_length=1,
+        description=(
+            "Folder of the table; a relative path starts at the configuration's folder, a URL has no password."
+        ),
+    )
+    trigger: Duration = Field(
+        timedelta(minutes=1), description="Time from one append to the next; each append writes files."
+    )
     files: int = Field(
         1, ge=1, description="Maximum number of tasks of an append: each writes one file for each folder of the table."
     )
@@ -48,7 +55,11 @@ class PipelineSection(Section):
     """The streaming query that ``redelivery pipeline stream`` runs."""
 
     checkpoint: str = Field(
-        min_length=1, description="Folder of the query's checkpoint, relative to the configuration file's folder."
+        min_length=1,
+        description=(
+            "Folder of the query's checkpoint; a relative path starts at the configuration's folder, "
+            "a URL has no password."
+        ),
     )
     trigger: Duration = Field(
         timedelta(0), description="Time from one micro-batch to the next; 0s: the next one starts immediately."
@@ -56,13 +67,18 @@ class PipelineSection(Section):
     max_offsets_per_trigger: int = Field(
         100_000,
         ge=1,
-        description="Maximum number of offsets per micro-batch: of the sources, the ready topics and the sink each.",
+        description=(
+            "Maximum number of offsets per micro-batch from the sources, and as many each from the "
+            "ready topics and the topic of the sink."
+        ),
     )
     scheduler: Literal["process", "driver"] = Field(
         "process",
         description="Where the group's scheduler runs: in a process of its own, or in a thread of the driver.",
     )
-    sink: SinkSection | None = Field(None, description="Absent: what handlers emit is only in Kafka.")
+    sink: SinkSection | None = Field(
+        None, description="Table for what handlers send to one topic. Absent: outputs are in Kafka only."
+    )
     spark: dict[str, str | int | float | bool] = Field(
         {}, repr=False, description="Spark's settings, under Spark's names."
     )
@@ -114,40 +130,61 @@ SERDE_OPTIONS: Final[Mapping[str, tuple[SerdeFormat, ...]]] = {
 class SerdeSection(Section):
     """The format of keys or values. The paths in ``schemas`` and ``reader`` are relative to the configuration file."""
 
-    format: SerdeFormat = "raw"
+    format: SerdeFormat = Field(
+        "raw", description="protobuf and jsonschema need the extra of the same name (images have both)."
+    )
     schemas: dict[int, str] = Field(
         {}, description="File of each schema id: Avro's .avsc, a descriptor set of Protobuf, or a JSON Schema."
     )
-    reader: str | None = Field(None, description="Avro: .avsc file of the reader schema.")
+    reader: str | None = Field(None, description="Avro: .avsc file with which every version is read.")
     write_id: int | None = Field(None, description="Id of the schema that outputs are written with.")
-    registry: dict[str, str] = Field({}, repr=False, description="Settings of the schema registry's client.")
+    registry: dict[str, str] = Field(
+        {},
+        repr=False,
+        description=(
+            "Settings of the schema registry's client, by their own names; needs the extra registry (images have it)."
+        ),
+    )
     subject: str | None = Field(
         None,
-        description="Subject in the registry that outputs are written with: its id of reader, or its latest schema.",
+        description=(
+            "Subject in the registry that outputs are written with, such as orders-value: Avro with "
+            "the id that reader has there, other formats with its latest schema, looked up at the "
+            "first output."
+        ),
     )
-    schema_id: SchemaIdPlace = Field("prefix", description="Where the schema id of outputs is written; both are read.")
+    schema_id: SchemaIdPlace = Field(
+        "prefix",
+        description=("Where the schema id of outputs is written: before the value, or in a header; both are read."),
+    )
     message: str | None = Field(
-        None, description="Protobuf: full name of the message that outputs are written as; by default the first one."
+        None,
+        description=(
+            "Protobuf: full name of the message that outputs are written as, such as shop.Order. "
+            "Default: the first one of the schema."
+        ),
     )
 
 
 class CodecSection(Section):
     """The formats of a topic's keys and values."""
 
-    key: SerdeSection = SerdeSection()
-    value: SerdeSection = SerdeSection()
+    key: SerdeSection = Field(SerdeSection(), description="Format of the keys.")
+    value: SerdeSection = Field(SerdeSection(), description="Format of the values.")
 
 
 class OutputSection(CodecSection):
     """A topic to which handlers emit values instead of bytes."""
 
-    topic: str = Field(min_length=1)
+    topic: str = Field(min_length=1, description="Name of the topic. It must exist.")
 
 
 class BatchSection(Section):
     """How many records a batch handler gets in one call."""
 
-    records: int = Field(500, ge=1, le=10_000, description="Maximum number of records of a batch.")
+    records: int = Field(
+        500, ge=1, le=10_000, description="Maximum number of records of a batch; at most limits.batch."
+    )
     wait: Duration = Field(
         timedelta(milliseconds=100),
         description="How long a batch that is not full waits for more records, from its first record on.",
@@ -161,29 +198,47 @@ class HandlerDefaults(Section):
     """The user's function and how it runs, of each source that does not say otherwise."""
 
     callable: str | None = Field(
-        None, pattern=_CALLABLE, description="package.module:function; may be absent if each source has its own."
+        None, pattern=_CALLABLE, description="package.module:function, or a class; required here or in each source."
     )
-    slots: int = Field(1, ge=1, le=1024, description="Number of records that are handled concurrently.")
+    slots: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        description=("Number of records that are handled concurrently in each worker, or for each core of a query."),
+    )
     isolation: Isolation = Field(
-        Isolation.NONE, description="process: each slot is a child process; a crash loses only that process."
+        Isolation.NONE,
+        description="process: each slot is a child process; a record that kills it does not kill the worker.",
     )
-    ordering: Ordering = Ordering.PARTITION
+    ordering: Ordering = Field(
+        Ordering.PARTITION,
+        description="Order that the slots keep: of each partition, of each key of a partition, or none.",
+    )
     value: str | None = Field(
         None,
         pattern=_CALLABLE,
-        description="Type of the values, package.module:Class. null: as the first parameter of the function says.",
+        description=(
+            "Type of the values, package.module:Class. Absent: the annotation of the function's first parameter."
+        ),
     )
     vectorized: bool = Field(
         default=False, description="The function takes an Arrow record batch; only for redelivery pipeline stream."
     )
     batch: BatchSection | None = Field(
-        None, description="The function takes a Batch: many records of one partition in one call."
+        None,
+        description=(
+            "The function takes a Batch: many records of one partition in one call. Its annotation says the same."
+        ),
     )
     deadline: Duration | None = Field(
         None, description="Time limit for one call, which handles a record or a batch. null: no limit."
     )
     not_retryable: tuple[str, ...] = Field(
-        (), description="Exception classes, package.module:Class, that are dead-lettered without a redelivery."
+        (),
+        description=(
+            "Exception classes, package.module:Class, that are dead-lettered without a redelivery, "
+            "subclasses included; built-in ones without a module."
+        ),
     )
     non_blocking_redelivery: bool = Field(
         default=True,
@@ -191,7 +246,10 @@ class HandlerDefaults(Section):
     )
     persist_delivery_count_before_delivery: bool = Field(
         default=False,
-        description="Count a delivery before it starts: a record that kills its worker is dead-lettered in the end.",
+        description=(
+            "true: deliveries are counted before they begin, so a record that kills its worker is "
+            "dead-lettered after the last one."
+        ),
     )
 
     @property
@@ -206,15 +264,26 @@ class DependencySection(Section):
     """Something that handlers call and that can be away. While it is, the records that need it wait, uncounted."""
 
     unavailable: tuple[str, ...] = Field(
-        (), description="Exception classes, package.module:Class, that mean that it is away; subclasses, too."
+        (),
+        description=(
+            "Exception classes, package.module:Class, that mean that it is away, subclasses included;"
+            " built-in ones without a module. None of them may be in notRetryable. A handler may also"
+            " raise Unavailable."
+        ),
     )
     deadline: bool = Field(
-        default=False, description="true: a call that misses handler.deadline means that it is away."
+        default=False,
+        description=(
+            "true: a call that misses handler.deadline means that it is away; for one dependency of a source at most."
+        ),
     )
     probe: str | None = Field(
         None,
         pattern=_CALLABLE,
-        description="package.module:function without parameters that raises, or returns false, while it is away.",
+        description=(
+            "package.module:function without parameters that raises, or returns False, while it is "
+            "away. Absent: a record is tried."
+        ),
     )
     max_outage: Duration | None = Field(
         None, description="Time after which the redelivery policy decides about failures again. Absent: no limit."
@@ -252,11 +321,13 @@ class HandlerSection(HandlerDefaults):
 class SourceSection(CodecSection):
     """A source topic."""
 
-    topic: str = Field(min_length=1)
+    topic: str = Field(min_length=1, description="Name of the topic.")
     destination: str | None = Field(
         None,
         min_length=1,
-        description="Name in ActiveMQ, such as orders.eu or topic:news.sport. Default: that of the topic.",
+        description=(
+            "Name in the broker, such as orders.eu or topic:news.sport. Default: a queue with the topic's name."
+        ),
     )
     policy: PolicyEntrySection | None = Field(
         None, description="Replaces policyEntry, activemq or artemis for this source."
@@ -265,7 +336,8 @@ class SourceSection(CodecSection):
         None, description="Handler of this source. What it leaves out is that of the section handler."
     )
     dependencies: tuple[str, ...] = Field(
-        (), description="Names in the section dependencies: while one of them is away, this source waits."
+        (),
+        description=("Names in the section dependencies: while one of them is away, the records of this source wait."),
     )
 
 
@@ -276,7 +348,10 @@ class AcknowledgementSection(Section):
         default=False, description="Only for mode auto: acknowledge several records together."
     )
     optimize_acknowledge_time_out: int = Field(
-        300, ge=0, lt=2**63, description="Longest wait in ms of a finished record for that; 0: no limit."
+        300,
+        ge=0,
+        lt=2**63,
+        description="Longest wait in ms of a finished record for that, also in mode dups_ok; 0: no limit.",
     )
     prefetch: int = Field(
         1000,
@@ -286,7 +361,10 @@ class AcknowledgementSection(Section):
     )
     timeout: Duration | None = Field(
         None,
-        description="Only for modes client and individual: redeliver a record that is unacknowledged for this time.",
+        description=(
+            "Only for modes client and individual: a record that is unacknowledged for this time is "
+            "redelivered, and counted. Absent: never."
+        ),
     )
 
 
@@ -298,9 +376,15 @@ class LimitsSection(Section):
     buffer_bytes: int = Field(
         64 * 2**20, ge=2**16, description="Maximum size in bytes of these records and of those being written."
     )
-    shutdown_timeout: Duration = Field(timedelta(seconds=25), description="Time limit from SIGTERM to exit.")
+    shutdown_timeout: Duration = Field(
+        timedelta(seconds=25),
+        description=(
+            "Time limit from SIGTERM to exit; the process then exits with 1, whatever still runs. "
+            "Handler calls in progress have 3 s less."
+        ),
+    )
     rebalance_timeout: Duration = Field(
-        timedelta(seconds=10), description="Time limit in a rebalance to finish records that are being handled."
+        timedelta(seconds=10), description="Time to finish running handlers before partitions are given back."
     )
 
     @property
@@ -319,11 +403,17 @@ Each partition that a write touches costs a request and a marker. Redeliveries a
 class TopicsSection(Section):
     """Names and properties of the internal topics. ``{group}``, ``{topic}`` and ``{delay}`` are placeholders."""
 
-    retry: str = "{group}.retry.{delay}"
-    mixed: str = "{group}.retry.mixed"
-    ready: str = "{group}.ready.{topic}"
-    journal: str = "{group}.journal"
-    control: str = "{group}.control"
+    retry: str = Field("{group}.retry.{delay}", description="Template of a tier.")
+    mixed: str = Field(
+        "{group}.retry.mixed",
+        description=("Template of the mixed topic, where a record waits for less than the smallest tier of a ladder."),
+    )
+    ready: str = Field("{group}.ready.{topic}", description="Template of a ready topic.")
+    journal: str = Field("{group}.journal", description="Template of the journal.")
+    control: str = Field(
+        "{group}.control",
+        description="Template of the control topic, in which the group keeps what it knows about itself.",
+    )
     redrive: str = Field("{group}.dlq", description="Start of the names of the topics .jobs, .actions and .parked.")
     replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
     max_partitions: int | None = Field(
@@ -338,12 +428,23 @@ class TopicsSection(Section):
 class MetricsSection(Section):
     """The HTTP endpoint for Prometheus and for health checks."""
 
-    port: int | None = Field(None, ge=0, le=65535, description="Absent: no endpoint; 0: any free port.")
+    port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description=(
+            "Absent: no endpoint; 0: any free port, which the log names. Each process on a machine needs its own."
+        ),
+    )
     host: str | None = Field(
         None, min_length=1, description="Address to listen on. Absent: 127.0.0.1, in a container all addresses."
     )
     stalled_after: Duration = Field(
-        timedelta(minutes=2), description="/healthz fails if the polling thread makes no progress for this time."
+        timedelta(minutes=2),
+        description=(
+            "/healthz fails when the polling thread makes no progress for this time, or a write takes"
+            " three times as long."
+        ),
     )
 
 
@@ -356,7 +457,10 @@ class IndexSection(Section):
     )
     decode: bool = Field(
         default=True,
-        description="false: no decoded values of Avro, Protobuf and JSON Schema; a condition on them reads all.",
+        description=(
+            "false: no decoded values of Avro, Protobuf and JSON Schema; a condition on them reads "
+            "and decodes all letters each time, and the console refuses it."
+        ),
     )
     path: str | None = Field(None, min_length=1, description="Folder of all indexes. Absent: in the user's cache.")
 
@@ -364,9 +468,12 @@ class IndexSection(Section):
 class DeadLettersSection(Section):
     """What `redelivery dlq` does with dead letters."""
 
-    index: IndexSection = IndexSection()
+    index: IndexSection = Field(
+        IndexSection(), description="The index of dead letters on the machine where redelivery dlq runs."
+    )
     edit: bool = Field(
-        default=True, description="false: redelivery dlq edit is refused. It keeps edited values in the topic of jobs."
+        default=True,
+        description=("false: redelivery dlq edit is refused, because it keeps edited values in the topic of the jobs."),
     )
 
 
@@ -382,49 +489,83 @@ class ConsoleSection(Section):
 
     payloads: Payloads = Field(
         Payloads.SHOWN,
-        description="hidden: no keys, values and headers, and no question about them; no edit and export.",
+        description=(
+            "hidden: no keys, values and headers, and no question about them (condition, search, "
+            "compare); no edit and export."
+        ),
     )
     read_only: bool = Field(default=False, description="true: nothing can be changed in the console.")
-    confirm_over: int = Field(100, ge=0, description="A redrive of more letters asks for their number.")
-    grafana: str | None = Field(None, pattern="^https?://", description="Address of Grafana, to which pages link.")
+    confirm_over: int = Field(
+        100, ge=0, description="A redrive of more letters asks for their number; discard and purge always do."
+    )
+    grafana: str | None = Field(
+        None,
+        pattern="^https?://",
+        description="Address of Grafana, to which pages link; without a user, password or token.",
+    )
 
 
 class Settings(Section):
     """The configuration file."""
 
     group: str = Field(min_length=1, description="Consumer group.")
-    instance: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]+$", description="Stable, unique name of this process.")
+    instance: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9._-]+$", description="Stable, unique name of this process, such as ${HOSTNAME}."
+    )
     leave_on_stop: bool = Field(
         default=False,
-        description="true: a process with an instance name leaves the group when it stops, for frequent scale-downs.",
+        description=(
+            "true: a process with an instance leaves the group when it stops, so that others take its"
+            " partitions at once."
+        ),
     )
     kafka: dict[str, str | int | float | bool] = Field(
         repr=False, description="Settings of the Kafka clients, under Kafka's names."
     )
-    sources: tuple[SourceSection, ...] = Field(min_length=1)
-    outputs: tuple[OutputSection, ...] = ()
+    sources: tuple[SourceSection, ...] = Field(min_length=1, description="What the group consumes.")
+    outputs: tuple[OutputSection, ...] = Field(
+        (), description="Topics to which handlers send values. A topic that only gets bytes needs no entry."
+    )
     dependencies: dict[str, DependencySection] = Field(
         {}, description="What handlers call and can be away, by a name of your own."
     )
     handler: HandlerDefaults | None = Field(
-        None, description="Absent, also in each source: the file is for schedulers and tools only."
+        None,
+        description=(
+            "The function, or what the handlers of the sources have in common. Absent, also in each "
+            "source: the file is for schedulers and tools only."
+        ),
     )
-    mode: AcknowledgementMode = AcknowledgementMode.TRANSACTED
-    acknowledgement: AcknowledgementSection = AcknowledgementSection()
-    policy_entry: PolicyEntrySection = PolicyEntrySection()
+    mode: AcknowledgementMode = Field(
+        AcknowledgementMode.TRANSACTED,
+        description="transacted: exactly once; auto, dups_ok, client, individual: at least once.",
+    )
+    acknowledgement: AcknowledgementSection = Field(
+        AcknowledgementSection(), description="Details of the modes other than transacted."
+    )
+    policy_entry: PolicyEntrySection = Field(
+        PolicyEntrySection(), description="Policy of each source without a policy of its own."
+    )
     activemq: ClassicSection | None = Field(None, description="ActiveMQ Classic's configuration; replaces policyEntry.")
     artemis: ArtemisSection | None = Field(None, description="Artemis's address settings; replace policyEntry.")
-    journal: bool = False
+    journal: bool = Field(
+        default=False,
+        description=(
+            "true: the outcome of each source record is written to the journal topic, in the same transaction."
+        ),
+    )
     failure_details: FailureDetails = Field(
         FailureDetails.FULL,
         description="class-only: no exception text and no record key in headers, logs, archive and report.",
     )
-    dead_letters: DeadLettersSection = DeadLettersSection()
-    console: ConsoleSection = ConsoleSection()
-    topics: TopicsSection = TopicsSection()
-    limits: LimitsSection = LimitsSection()
-    metrics: MetricsSection = MetricsSection()
-    pipeline: PipelineSection | None = Field(None, description="Absent: no streaming query.")
+    dead_letters: DeadLettersSection = Field(
+        DeadLettersSection(), description="What redelivery dlq does with dead letters."
+    )
+    console: ConsoleSection = Field(ConsoleSection(), description="What redelivery console shows and allows.")
+    topics: TopicsSection = Field(TopicsSection(), description="Names and properties of the topics of the group.")
+    limits: LimitsSection = Field(LimitsSection(), description="Limits of memory and time.")
+    metrics: MetricsSection = Field(MetricsSection(), description="Endpoint for Prometheus and probes.")
+    pipeline: PipelineSection | None = Field(None, description="Streaming query on Spark. Absent: none.")
 
     def entry(self, topic: str) -> PolicyEntry:
         """Return the policy entry of a source topic.

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry, place_of
@@ -102,6 +102,54 @@ OURS = frozenset(
     }
 )
 """The headers that this project sets and that users cannot."""
+
+
+class HeaderMeaning(NamedTuple):
+    """A header of the wire contract, for the reference."""
+
+    name: str
+    on: str
+    meaning: str
+
+
+CONTRACT: Final = (
+    HeaderMeaning(ORIG_ADDRESS, "retry, ready, dead letter", "Source topic."),
+    HeaderMeaning(ORIG_QUEUE, "retry, ready, dead letter", "Consumer group that failed."),
+    HeaderMeaning(ORIG_MESSAGE_ID, "retry, ready, dead letter", "`topic-partition@offset` of the source record."),
+    HeaderMeaning(TIMESTAMP, "retry, ready, dead letter", "Timestamp of the source record."),
+    HeaderMeaning(DELIVERY_COUNT, "retry, ready, dead letter", "Deliveries made so far that count."),
+    HeaderMeaning(SCHEDULED_DELAY, "retry, ready with delay 0", "Delay of this redelivery in ms."),
+    HeaderMeaning(SCHEDULED_DELIVERY, "retry, ready", "Due time."),
+    HeaderMeaning(EXPIRATION, "any", "Time from which the record is expired; absent or 0: never. Users may set it."),
+    HeaderMeaning(ORIGINAL_EXPIRATION, "dead letter", "`JMSExpiration` of the source record."),
+    HeaderMeaning(
+        ORIGINAL_DELIVERY_MODE, "dead letter", "`NON_PERSISTENT`, if `JMSDeliveryMode` of the source record says so."
+    ),
+    HeaderMeaning(ACTUAL_EXPIRY, "dead letter, expired record", "Time at which the record was found expired."),
+    HeaderMeaning(
+        FAILURE_CAUSE,
+        "dead letter",
+        "JSON with `reason`, `exception`, `message` and `frames`, at most 800 bytes. `frames`, at most 300 of them: "
+        "the last frames of the user's code, `module.function:line`.",
+    ),
+    HeaderMeaning(
+        FAILURE_CAUSE,
+        "retry, ready with delay 0",
+        "JSON with `exception` and `message`, cut to the bytes that the other headers leave of 400.",
+    ),
+    HeaderMeaning(
+        IMPORTED_FROM,
+        "imported dead letter",
+        "Which letter it was, `topic-partition@offset/epoch ms`, or which message of ActiveMQ, `activemq:id/digest`.",
+    ),
+    HeaderMeaning(REDRIVE, "retry, ready, dead letter", "Record that was sent again: `job/slice@offset/number`."),
+    HeaderMeaning(
+        LAST_ATTEMPT,
+        "retry, ready, dead letter",
+        "Span of the last attempt as a `traceparent`, if the process traces; behind the user's headers.",
+    ),
+)
+"""What each header means, in the order of the documentation."""
 
 _OURS_OR_EXPIRATION = OURS | {EXPIRATION}
 _WHILE_WAITING = frozenset({SCHEDULED_DELAY, FAILURE_CAUSE})
