@@ -48,7 +48,7 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     "security/test_tls.py": {"test_a_certificate_that_cannot_be_verified": "host name"},
     "security/test_connections.py": {"test_a_fault_is_named": ""},
     "scheduler/test_hidden_ready_topic.py": {"test_a_hidden_ready_topic": ""},
-    # What a forged record achieves: each row of docs/security.md is in test_attacks.py and in
+    # What a forged record achieves: each row of docs/reference/attacks.md is in test_attacks.py and in
     # tests/unit/topology/redrive/test_forged_records.py.
     "security/test_attacks_on_actions.py": {
         "test_an_outcome_of_a_letter_that_was_not_sent": "",

@@ -31,6 +31,7 @@ from kafka_redelivery.topology.config.settings import HandlerDefaults, Settings,
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Metric, MetricKind
 from kafka_redelivery.topology.wire.headers import CONTRACT
+from tests.scenarios.attacks import EFFECTS
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs/reference"
@@ -41,6 +42,7 @@ def documents() -> dict[Path, str]:
     """Return file and content of each page."""
     pages = {
         "alerts": _alerts(),
+        "attacks": _attacks(),
         "commands": _commands(),
         "exit-codes": _exit_codes(),
         "headers": _headers(),
@@ -365,6 +367,15 @@ def _needs(found: Iterable[Right]) -> str:
         kind, _, name = resource.rpartition(" ")
         by_operations.setdefault(f"{', '.join(operations)} on {kind.removesuffix('s')}", []).append(_code(name))
     return "; ".join(f"{operations} {', '.join(names)}" for operations, names in by_operations.items())
+
+
+def _attacks() -> list[str]:
+    lines = _title(
+        "Forged records",
+        "What Write on a topic achieves. A test makes each attempt. [Security](../security.md) has the summary.",
+    )
+    rows = [(each.topic, str(attack), each.effect) for attack, each in EFFECTS.items()]
+    return lines + _table(("Write on", "tries", "achieves"), rows)
 
 
 def _exit_codes() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [--inputs N] [--seconds S] [--seed S]``: prints the table of docs/security.md."""
+"""``python -m tests.fuzz [--inputs N] [--seconds S] [--seed S]``: prints a table of what was tried."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What someone who may write to a topic could try, and what each attempt achieves.
 
-docs/security.md has these texts as a table. ``test_attacks.py``, ``test_attacks_on_jobs.py``,
-``test_attacks_on_actions.py``, ``test_unreadable_records.py`` and ``test_foreign_letters.py`` make the attempts.
+docs/reference/attacks.md has these texts as a table (``./dev docs --write``). The attempts are made in
+``test_attacks.py``, ``test_attacks_on_jobs.py``, ``test_attacks_on_actions.py``, ``test_unreadable_records.py`` and
+``test_foreign_letters.py``.
 """
 
 from enum import StrEnum
@@ -123,15 +124,9 @@ EFFECTS: Final = {
         "twice; the index says the same",
     ),
     Attack.FOREIGN_MARK: Effect(
-        "source of [another system](other-systems.md)",
+        "source of [another system](../other-systems.md)",
         "a letter that was sent and has the same key and value is `dead_again`, and one without content whose record "
         "is gone; no other one",
     ),
     Attack.DEPUTY: Effect("`{group}.dlq.jobs`", "nothing: `dlq resume` refuses it, `dlq cancel` ends it"),
 }
-
-
-def table() -> str:
-    """Return the table of the documentation."""
-    lines = ["| who may write to | tries | achieves |", "| --- | --- | --- |"]
-    return "\n".join([*lines, *(f"| {each.topic} | {attack} | {each.effect} |" for attack, each in EFFECTS.items())])

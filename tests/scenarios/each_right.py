@@ -1,4 +1,4 @@
-"""What a process does without one right of its role, and the table of it in docs/security.md."""
+"""What a process does without one right of its role, and the table of it in docs/reference/missing-rights.md."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from kafka_redelivery.topology.cluster.kafka_rights import PatternType, Resource
 from tests.scenarios.authenticated import Acl
 from tests.scenarios.running import Group
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/missing-rights.md"
 _ROLES = ("worker", "scheduler", "apply")
 NOT_NOTICED = "not noticed"
 _PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")

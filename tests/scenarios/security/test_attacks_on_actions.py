@@ -1,4 +1,4 @@
-"""What forged records in the topics of a group's actions and jobs achieve is what docs/security.md says."""
+"""What forged records in the topics of a group's actions and jobs achieve is what docs/reference/attacks.md says."""
 
 import json
 import time

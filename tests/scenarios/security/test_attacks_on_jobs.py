@@ -1,4 +1,4 @@
-"""A forged job or pause achieves what docs/security.md says."""
+"""A forged job or pause achieves what docs/reference/attacks.md says."""
 
 from collections.abc import Iterable
 
