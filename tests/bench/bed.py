@@ -6,7 +6,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tests.bench.handlers import PARAMETERS
 from tests.bench.options import Options
 from tests.bench.usage import Usage, usage
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.collector import collecting
 from tests.scenarios.running import COMMAND, Process, Role
 
 _LOOK_S = 0.002
@@ -94,7 +95,11 @@ class Bed:
         team = Team(self, name, source, folder)
         team.configure(handler, options, **how)
         try:
-            yield team
+            with ExitStack() as stack:
+                if options.otel:
+                    collector = stack.enter_context(collecting(lambda _: None))
+                    team.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.url
+                yield team
         except BaseException:
             for process in team.processes:
                 sys.stderr.write(f"--- {process.name}\n{process.log[-3000:]}\n")
@@ -114,6 +119,9 @@ class Team:
     folder: Path
     settings: Settings = field(init=False)
     processes: list[Process] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    """Further variables of the processes."""
+
     _parameters: dict[str, object] = field(default_factory=dict)
 
     def configure(
@@ -177,7 +185,7 @@ class Team:
         command = [*program, role, "--config", str(self.file), "--log-level", "warning"]
         if instance is not None:
             command += ["--set", f"instance={instance}"]
-        environment = {**os.environ, PARAMETERS: json.dumps(self._parameters)}
+        environment = {**os.environ, **self.environment, PARAMETERS: json.dumps(self._parameters)}
         name = f"{role}-{instance or len(self.processes)}"
         process = Process(name, command, environment, self.folder / f"{name}.log")
         self.processes.append(process)

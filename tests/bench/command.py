@@ -45,6 +45,10 @@ def bench(
     journal: Annotated[
         bool, typer.Option("--journal", help="with the journal; W0: alternating with runs without it")
     ] = False,
+    otel: Annotated[
+        bool,
+        typer.Option("--otel", help="W0, W1: with spans, exported and dropped; W0: alternating with runs without them"),
+    ] = False,
     fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
     pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
@@ -76,6 +80,7 @@ def bench(
         output=output,
         persist_counts=persist_counts,
         journal=journal,
+        otel=otel,
         fail_ratio=fail_ratio,
         pending=pending,
         rate=rate,

@@ -22,6 +22,7 @@ class Options:
     output: bool = False
     persist_counts: bool = False
     journal: bool = False
+    otel: bool = False
     fail_ratio: float = 1.0
     pending: int = 50_000
     rate: int = 1000

@@ -29,7 +29,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     batch = max(tried, key=lambda size: tried[size])
     limits = {size: [tried[size]] for size in {batch, OWN_BATCH}}
     runs = []
-    without_journal, dependent = [], []
+    without_journal, without_spans, dependent = [], [], []
     batched: dict[str, list[dict[str, Any]]] = {name: [] for name in _BATCH_HANDLERS} if options.batch else {}
     for turn in range(options.repeat):
         bed.report_progress(f"worker, {turn + 1} of {options.repeat}")
@@ -37,6 +37,9 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         if options.journal:
             bed.report_progress(f"worker without a journal, {turn + 1} of {options.repeat}")
             without_journal.append(_worker(bed, n, source, options.with_changes(journal=False)))
+        if options.otel:
+            bed.report_progress(f"worker without spans, {turn + 1} of {options.repeat}")
+            without_spans.append(_worker(bed, n, source, options.with_changes(otel=False)))
         if options.dependency:
             bed.report_progress(f"worker with a dependency, {turn + 1} of {options.repeat}")
             dependent.append(_worker(bed, n, source, options, **_dependent(source)))
@@ -55,7 +58,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         params={
             "n": n,
             **options.params(
-                "value_bytes", "keys", "partitions", "slots", "output", "persist_counts", "journal", "repeat"
+                "value_bytes", "keys", "partitions", "slots", "output", "persist_counts", "journal", "otel", "repeat"
             ),
         },
         records_per_s=round(rate),
@@ -72,22 +75,23 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
             "baseline_runs": [round(each) for each in limits[batch]],
             "baseline_by_batch": {str(size): round(each) for size, each in tried.items()},
             "ratio_at_same_batch": round(rate / median(limits[OWN_BATCH]), 3),
-            **_cost_of_the_journal(runs, without_journal),
+            **_cost_of("journal", runs, without_journal),
+            **_cost_of("otel", runs, without_spans),
             **_cost_of_a_dependency(runs, dependent),
             **_gain_of_batches(runs, batched),
         },
     )
 
 
-def _cost_of_the_journal(runs: list[dict[str, Any]], without: list[dict[str, Any]]) -> dict[str, object]:
-    """Compare each run with the one without journal that followed it; empty if there is none."""
+def _cost_of(option: str, runs: list[dict[str, Any]], without: list[dict[str, Any]]) -> dict[str, object]:
+    """Compare each run with the one without an option that followed it; empty if there is none."""
     if not without:
         return {}
     pairs = list(zip(runs, without, strict=True))
     return {
-        "runs_without_journal": [round(run["records_per_s"]) for run in without],
-        "journal_ratio": round(median(own["records_per_s"] / other["records_per_s"] for own, other in pairs), 3),
-        "journal_cpu_us": round(median(own["cpu_us"] - other["cpu_us"] for own, other in pairs), 2),
+        f"runs_without_{option}": [round(run["records_per_s"]) for run in without],
+        f"{option}_ratio": round(median(own["records_per_s"] / other["records_per_s"] for own, other in pairs), 3),
+        f"{option}_cpu_us": round(median(own["cpu_us"] - other["cpu_us"] for own, other in pairs), 2),
     }
 
 

@@ -39,7 +39,10 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     yield Result(
         workload="W1",
         mode=options.mode,
-        params={"n": n, **options.params("fail_ratio", "value_bytes", "keys", "partitions", "max_partitions", "slots")},
+        params={
+            "n": n,
+            **options.params("fail_ratio", "value_bytes", "keys", "partitions", "max_partitions", "slots", "otel"),
+        },
         records_per_s=round(n / seconds, 1),
         baseline=Baseline(name=name, records_per_s=round(limit)),
         ratio=round(hops / seconds / limit, 3),

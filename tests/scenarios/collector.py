@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -85,12 +85,12 @@ def _link(span: bytes, attributes: Iterable[KeyValue]) -> Link:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
-    """Run a collector while the block runs."""
+def collecting(received: Callable[[bytes], None] | None = None) -> Iterator[Collector]:
+    """Run a collector while the block runs; ``received`` gets its requests in place of :meth:`Collector.add`."""
 
     class Receiving(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            collector.add(self.rfile.read(int(self.headers["Content-Length"])))
+            (received or collector.add)(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
