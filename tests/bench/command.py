@@ -60,7 +60,7 @@ def bench(
     avro: Annotated[bool, typer.Option("--avro", help="index, console: values are Avro instead of JSON text")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="small sizes, for a smoke test")] = False,
     write_docs: Annotated[
-        bool, typer.Option("--write", help="renew the figures in docs/benchmarks.md and its plots")
+        bool, typer.Option("--write", help="renew the figures in docs/reference/measurements.md and its plots")
     ] = False,
     profile: Annotated[
         Path | None, typer.Option(help="folder for profiles; worker and scheduler run under cProfile, which slows them")

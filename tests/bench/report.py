@@ -1,4 +1,4 @@
-"""Writes the measured figures into ``docs/benchmarks.md``; the text around them is written by hand."""
+"""Writes the measured figures into ``docs/reference/measurements.md``; the text around them is written by hand."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from tests.bench.plots import draw, title
 from tests.bench.result import Result
 from tests.bench.view import lateness_text
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/measurements.md"
 BEGIN, END = "<!-- figures: written by ./dev bench --write -->", "<!-- end of figures -->"
 
 
@@ -30,7 +30,7 @@ def write(results: Sequence[Result], command: str, today: date) -> None:
     _, ended, after = rest.partition(END)
     if not found or not ended:
         raise ValueError(f"{PAGE.name} needs the lines {BEGIN!r} and {END!r}")
-    plots = draw(results, PAGE.parent / "images")
+    plots = draw(results, PAGE.parents[1] / "images")
     lines = [BEGIN, "", *_lines(results, command, today, plots), "", END]
     PAGE.write_text(before + "\n".join(lines) + after, encoding="utf-8")
 
@@ -44,7 +44,7 @@ def _lines(results: Sequence[Result], command: str, today: date, plots: Sequence
         yield f"| {goal.what} | {goal.goal} | {goal.measured} | {goal.verdict} |"
     yield ""
     for plot in plots:
-        yield f"![{plot.stem}](images/{plot.name})"
+        yield f"![{plot.stem}](../images/{plot.name})"
         yield ""
     yield "RSS: peak in MB of worker (w) and scheduler (s). CPU: microseconds a record, of clients and broker."
     yield "Ratio: W1, W2: hops/s by the records/s of the client; release, W3, tiers: p99 by p99; others: records/s."

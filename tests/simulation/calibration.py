@@ -27,7 +27,7 @@ policyEntry: {redeliveryPolicy: {initialRedeliveryDelay: 1000, redeliveryDelay: 
 
 
 class Case(NamedTuple):
-    """A measured release at 1,000/s: numbers of partitions, and the lateness in ms from docs/benchmarks.md."""
+    """A release at 1,000/s of docs/reference/measurements.md: numbers of partitions, and the lateness in ms."""
 
     source: int
     tier: int

@@ -1,4 +1,4 @@
-"""How long things take in the simulation. Figures of one core of the machine of docs/benchmarks.md."""
+"""How long things take in the simulation. Figures of one core of the machine of docs/reference/measurements.md."""
 
 from dataclasses import dataclass
 

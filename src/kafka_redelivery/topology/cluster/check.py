@@ -69,7 +69,7 @@ _COST_OF_WIDTH = (
     "with 300 partitions instead of 16 a failed record costs 2.7 times the CPU, and at 1,000 failures/s a redelivery "
     "is late by 1.3 s instead of 25 ms (median)"
 )
-"""Measured by ``./dev bench wide``; docs/benchmarks.md has the table."""
+"""Measured by ``./dev bench wide``; docs/reference/measurements.md has the table."""
 
 
 def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
