@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_redelivery.topology.config.rules.clients import DEFAULT_TRANSACTION_TIMEOUT_MS, mechanism_of
+from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, DEFAULT_TRANSACTION_TIMEOUT_MS, mechanism_of
 
 ConfigValue = str | int | float | bool
 Config = dict[str, ConfigValue]
-
-JAVA_PREFIX = "spark."
-"""Prefix of settings of the Java client, which only Spark uses."""
-
-_CLIENTS = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
 
 _CONSUMER_NAMES = """
 auto.commit.enable auto.commit.interval.ms auto.offset.reset check.crcs consume.callback.max.messages
@@ -183,6 +178,6 @@ def is_new_protocol(config: Mapping[str, ConfigValue]) -> bool:
 
 def _for_client(client: str, kafka: Mapping[str, ConfigValue], defaults: Config) -> Config:
     others = _OF_OTHERS[client]
-    shared = {name: value for name, value in kafka.items() if not (name.startswith(_CLIENTS) or name in others)}
+    shared = {name: value for name, value in kafka.items() if not (name.startswith(CLIENT_PREFIXES) or name in others)}
     own = {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
     return {**defaults, **shared, **own}

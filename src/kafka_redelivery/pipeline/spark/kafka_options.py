@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
-from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE, mechanism_of
-from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
+from kafka_redelivery.topology.config.rules.clients import JAVA_PREFIX, OAUTH_CB, PASSWORD_FILE, mechanism_of
+from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.protocols import Partition
 
 _OTHERS: Final = ("producer.", "admin.")

@@ -8,11 +8,17 @@ from difflib import get_close_matches
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, OAUTH_CB, PASSWORD_FILE, bare_name
+from kafka_redelivery.topology.config.rules.clients import (
+    CLIENT_PREFIXES,
+    JAVA_PREFIX,
+    OAUTH_CB,
+    PASSWORD_FILE,
+    bare_name,
+)
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.faults import Violation
 from kafka_redelivery.transport.certificates import unusable_files
-from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
+from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.kafka_errors import message_of
 

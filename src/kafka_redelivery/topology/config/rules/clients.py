@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
 from kafka_redelivery.topology.faults import TopologyFault, Violation, warning
 
-CLIENT_PREFIXES = ("producer.", "consumer.", "admin.", "spark.")
+JAVA_PREFIX = "spark."
+"""Prefix of settings of the Java client, which only Spark uses."""
+
+CLIENT_PREFIXES = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
 """A client setting with one of these prefixes is for that client only."""
 
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
@@ -85,7 +88,7 @@ def _token_rules(kafka: Mapping[str, str | float]) -> Iterator[Violation]:
         if bare_name(name) != OAUTH_CB:
             continue
         own = name.removesuffix(OAUTH_CB)
-        if own == "spark.":
+        if own == JAVA_PREFIX:
             fix = "remove it; Spark reads with the Java client, which needs a login handler in Java (docs/security.md)"
             yield Violation(("kafka", name), "is for clients in Python only", fix, key=True)
             continue
