@@ -118,7 +118,7 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "dead_letters/test_import_letters_content.py": {
         "test_only_whole_content_is_taken": "",
-        "test_a_queue_that_artemis_does_not_have": "",
+        "test_a_queue_that_does_not_exist": "",
         "test_a_user_who_may_not_ask_artemis": "",
     },
     # Other systems: tests/unit/dead_letters/foreign reads every recorded letter.

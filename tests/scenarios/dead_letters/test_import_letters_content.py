@@ -106,12 +106,14 @@ def test_a_user_who_may_not_ask_artemis(group: Group, tmp_path: Path) -> None:
         assert numbers(group) == Counter()
 
 
-def test_a_queue_that_artemis_does_not_have(group: Group, tmp_path: Path) -> None:
-    """It is an error, and not an empty queue."""
+@pytest.mark.parametrize("name", ["DLQ.none", "/queue/DLQ.none"])
+def test_a_queue_that_does_not_exist(group: Group, broker: Broker, name: str) -> None:
+    """It is an error, and reading does not make it: the second time it is one, too."""
     group.prepare()
-    with Broker("artemis", tmp_path / "broker") as running:
-        running.stock(1)
-        command = [*words(group, running, "--yes", "--origin", group.source), "--queue", "DLQ.none"]
+    broker.stock(1)
+    for arguments in (["--dry-run"], ["--yes"], ["--yes"]):
+        command = [*words(group, broker, *arguments, "--origin", group.source), "--queue", name]
         done = CliRunner().invoke(app, command)
         assert done.exit_code != 0
-        assert "has no queue DLQ.none" in f"{done.stderr}{done.exception}"
+        assert f"has no queue {name}" in f"{done.stderr}{done.exception}"
+    assert drain(group, broker, "--yes", "--origin", group.source)["letters"] == 1

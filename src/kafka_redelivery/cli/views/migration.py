@@ -209,7 +209,8 @@ def _drawings(service: Service) -> Iterator[str]:
     """Draw the deliveries of each policy once, with the sources that have it."""
     together: dict[str, list[Mapping[str, Any]]] = {}
     for each in service.destinations:
-        together.setdefault(repr((each["attempts"], each["max_deliveries"])), []).append(each)
+        drops = each["dead_letter_topic"] is None
+        together.setdefault(repr((each["attempts"], each["max_deliveries"], drops)), []).append(each)
     for number, group in enumerate(together.values()):
         if number:
             yield ""

@@ -202,6 +202,16 @@ class FrameEnds:
 
 
 _ANSWER_S: Final = 30.0
+_ADVISORIES: Final = ("/topic/ActiveMQ.Advisory.Queue", "/topic/ActiveMQ.Advisory.TempQueue")
+_ADVISORY_S: Final = 5.0
+"""How long to wait for an advisory; a broker may have none."""
+
+_QUEUE: Final = "/queue/"
+_PLAIN: Final = re.compile(rf"(?:{_QUEUE})?[^/,*>?:]+")
+"""The name of one queue of Classic."""
+
+_ADVISED: Final = re.compile(r'"(?:string|physicalName)"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""The name of a queue in an advisory; XStream calls it in either way."""
 
 
 class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
@@ -304,6 +314,65 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
         self._answers.put((False, b"the connection has ended"))
 
 
+class Advisories(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
+    """Which queues Classic has: it tells a new reader of its advisories of each, and then of what is made later.
+
+    The reader has a connection of its own, because a broker that refuses it ends its connection.
+    """
+
+    def __init__(self, connect: Callable[[stomp.ConnectionListener], Any]) -> None:
+        """Take what opens a connection that the listener gets the frames of."""
+        self._connect = connect
+        self._names: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._session = ""
+        """The names of temporary queues of the connection begin with it."""
+
+    def lack(self, name: str) -> bool:
+        """Whether there is no such queue; ``False`` if the broker does not say it."""
+        try:
+            connection = self._connect(self)
+        except (OSError, stomp.exception.StompException):
+            return False
+        try:
+            for topic in _ADVISORIES:
+                connection.subscribe(topic, topic, ack="auto")
+            connection.subscribe("/temp-queue/last", "last", ack="auto")  # told after all that are there
+            return self._all(name)
+        except (OSError, queue.Empty, stomp.exception.StompException):
+            return False
+        finally:
+            with suppress(OSError, stomp.exception.StompException):
+                connection.disconnect()
+
+    def _all(self, name: str) -> bool:
+        """Wait for the names of all queues; whether this one is none of them."""
+        while (found := self._names.get(timeout=_ADVISORY_S)) is not None:
+            if found == name:
+                return False
+            if self._session and found.startswith(self._session):
+                return True
+        return False
+
+    # Called by the client, on its thread.
+
+    def on_connected(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
+        """Note the name of the session."""
+        self._session = str(frame.headers.get("session", ""))
+
+    def on_message(self, frame: Any) -> None:  # noqa: ANN401 - as above
+        """Note a queue. A broker without the library that writes advisories shows an empty one."""
+        names = _ADVISED.findall(str(frame.body or b"", "utf-8", "replace"))
+        self._names.put(json.loads(names[0]) if names else None)
+
+    def on_error(self, frame: Any) -> None:  # noqa: ANN401, ARG002 - as above
+        """Note a refusal."""
+        self._names.put(None)
+
+    def on_disconnected(self) -> None:
+        """Note that no name will come."""
+        self._names.put(None)
+
+
 class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
     """Receives the messages of one queue. They stay there until :meth:`acknowledge`.
 
@@ -346,7 +415,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         trusted = _trusted(address)
         try:
             self._login(self._connection)
-            if self._server is Server.ARTEMIS and self._management.is_missing():
+            if self._is_missing():
                 raise QueueError(f"{address} has no queue {self._queue}")
             self._subscribe()
         except (OSError, stomp.exception.StompException) as error:
@@ -355,6 +424,15 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
                 found = f"no STOMP broker answers at {address}: {type(error).__name__} {error}"
                 problem = f"{found}; is its STOMP connector on, usually port 61613?"
             raise QueueError(problem) from error
+
+    def _is_missing(self) -> bool:
+        """Whether there is no such queue; ``False`` if the broker does not say it."""
+        if self._server is Server.ARTEMIS:
+            return self._management.is_missing()
+        if self._server is not Server.CLASSIC or self._every or not _PLAIN.fullmatch(self._name):
+            return False
+        advisories = Advisories(lambda listener: self._login(self._client(listener, lengths=False)))
+        return advisories.lack(self._name.removeprefix(_QUEUE))
 
     def _client(self, listener: stomp.ConnectionListener, *, lengths: bool) -> Any:  # noqa: ANN401 - as above
         """Return a client that is not connected. With ``lengths`` it says how long each body is that it sends."""

@@ -76,6 +76,14 @@ def test_the_report_has_all_parts(tmp_path: Path) -> None:
     assert shown.endswith("\n")
 
 
+def test_what_is_dropped_is_drawn_apart(tmp_path: Path) -> None:
+    """Also if its delays are those of others."""
+    shown = run(CLASSIC.format(STOMP), tmp_path, "--destination", "free", "--destination", "bills").stdout
+    drawings = shown.partition("### Delays")[2].partition("###")[0]
+    assert drawings.index("`free`:") < drawings.index("then dropped and counted") < drawings.index("`bills`:")
+    assert drawings.endswith("then a dead letter\n```\n\n")
+
+
 def test_the_report_as_json(tmp_path: Path) -> None:
     """Each client is a service with a configuration, topics and rights of its own."""
     document = planned(CLASSIC.format(STOMP), tmp_path, BILLING, "tcp://a:1?jms.redeliveryPolicy.maximumRedeliveries=0")
