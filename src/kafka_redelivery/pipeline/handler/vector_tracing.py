@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_redelivery.consumers.handlers.handler import Handler
@@ -13,6 +12,8 @@ from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, HeaderList
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafka_redelivery.consumers.handlers.spans import Call
+
 
 class VectorSpans(NamedTuple):
     """How calls become spans."""
@@ -20,9 +21,7 @@ class VectorSpans(NamedTuple):
     handler: Handler
     """The handler, whose failures say which span they were."""
 
-    def call(
-        self, batch: pa.RecordBatch, group: str, before: Mapping[int, bytes], first: int
-    ) -> AbstractContextManager[object]:
+    def call(self, batch: pa.RecordBatch, group: str, before: Mapping[int, bytes], first: int) -> Call:
         """Return the span of a call.
 
         Args:

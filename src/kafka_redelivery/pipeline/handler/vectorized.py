@@ -263,8 +263,10 @@ class VectorProcessor:
             else self._spans.call(batch, item.lane.assigned.route.group, prepared.spans, first)
         )
         try:
-            with span:
+            with span as opened:
                 result = handler.call(batch, context) if handler.takes_context else handler.call(batch)
+                if opened is not None:
+                    opened.failed(len(context.failures))
             failure = None if result is None else not_run(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome of its records
             failure = handler.failure(error)

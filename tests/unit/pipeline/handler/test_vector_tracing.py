@@ -1,5 +1,6 @@
 """A call of a vectorised handler is a span with links of each row; what has failed in it, or was emitted, names it."""
 
+from collections.abc import Callable
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -44,10 +45,9 @@ def batch_of(*offsets: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, COLUMNS)
 
 
-def headers_seen() -> list[dict[str, Any]]:
-    """Deliver a redelivery of the source, and return the headers that the handler gets."""
-    seen: list[Any] = []
-    handler = as_handler(lambda batch, context: seen.extend(batch["headers"].to_pylist()))  # noqa: ARG005 - a handler's signature
+def deliver(function: Callable[[pa.RecordBatch, BatchContext], None]) -> None:
+    """Deliver a record of the source that an attempt before has failed."""
+    handler = as_handler(function, takes="arrow")
     headers = [*batch_of(42)["headers"].to_pylist()[0], {"key": LAST_ATTEMPT, "value": BEFORE}]
     row = batch_of(42).to_pylist()[0] | {"headers": headers}
     rows = Rows(Partition("orders", 5), pa.RecordBatch.from_pylist([row], SCHEMA))
@@ -56,18 +56,36 @@ def headers_seen() -> list[dict[str, Any]]:
     published = PublishedItem(given, rows.offsets(), 0, place, grace_s=0.0, singly=False)
     processor = Processor(handler, {}, lambda: NOW, None)
     VectorProcessor(handler, processor, Mock(), lambda *_: None).run(published)
-    return [pair for pairs in seen for pair in pairs]
+
+
+def headers_seen() -> list[str]:
+    """Return the names of the headers that a handler gets."""
+    seen: list[str] = []
+
+    def look(batch: pa.RecordBatch, context: BatchContext) -> None:
+        del context
+        seen.extend(each["key"] for pairs in batch["headers"].to_pylist() for each in pairs)
+
+    deliver(look)
+    return seen
 
 
 def test_without_traces_nothing_is_done_for_the_attempt_before() -> None:
     """Its header is passed on like one of the user's; with traces the handler does not see it."""
-    assert [each["key"] for each in headers_seen()] == [*(name for name, _ in PRODUCER), LAST_ATTEMPT]
+    assert headers_seen() == [*(name for name, _ in PRODUCER), LAST_ATTEMPT]
 
 
 @pytest.mark.usefixtures("exported")
 def test_with_traces_a_handler_does_not_see_the_attempt_before() -> None:
     """As in a worker."""
-    assert [each["key"] for each in headers_seen()] == [name for name, _ in PRODUCER]
+    assert headers_seen() == [name for name, _ in PRODUCER]
+
+
+def test_a_call_says_how_many_rows_it_has_failed(exported: Exported) -> None:
+    """As of a handler that takes batches; the call has not failed."""
+    deliver(lambda _, context: context.fail([0], ValueError("no")))
+    assert (exported.only.attributes or {})[names.FAILED] == 1
+    assert exported.only.status.is_ok
 
 
 def test_links_failures_and_outputs(exported: Exported) -> None:
