@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,14 @@ from pyspark.sql import functions as F
 from examples.dataframe import orders as orders_example
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
-from kafka_redelivery.pipeline.stream.transformation import calls_functions, keeps_rows, refuse_several_records
-from kafka_redelivery.spark import Redelivery
+from kafka_redelivery.pipeline.stream.transformation import (
+    _READ,
+    Transformation,
+    calls_functions,
+    keeps_rows,
+    refuse_several_records,
+)
+from kafka_redelivery.spark import KafkaTopic, Redelivery, _transformation
 from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group
@@ -116,14 +123,19 @@ def test_each_record_has_one_outcome(group: Group, spark: SparkSession) -> None:
 
 
 def test_a_function_that_only_computes_columns(group: Group, spark: SparkSession) -> None:
-    """Records are not read twice. One that cannot be decoded has its own outcome all the same, byte for byte."""
+    """One that cannot be decoded has its own outcome all the same, byte for byte, even if a function raises for it."""
     r = prepare(group)
+    inverse = F.lit(1) / (F.coalesce("n", F.lit(-1)) + 1)  # of such a record a division by zero
     broken = Sent(b"{no json", key=b"\xff", partition=0)
     group.cluster.produce(group.source, [*orders(range(10)), broken, *orders(range(10, 20))])
     failed = F.when(F.col("amount") < 0, r.reject("a negative amount"))
     failed = failed.when((F.col("n") == 2) & (F.col("_record.attempt") == 1), r.retry("not yet"))
     settled(
-        r, spark, group, transformation=lambda given: given.withColumn("_failure", failed), to=r.kafka(group.output)
+        r,
+        spark,
+        group,
+        transformation=lambda given: given.withColumn("_failure", failed).withColumn("inverse", inverse),
+        to=r.kafka(group.output),
     )
 
     sent = [json.loads(record.value or b"")["n"] for record in group.cluster.read(group.output)]
@@ -182,6 +194,57 @@ def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> 
         r.start(spark, lambda given: given.withColumn("_failure", F.lit("bad")), schema=SCHEMA)
 
 
+def checked(spark: SparkSession, to: KafkaTopic, function: Callable[[DataFrame], DataFrame]) -> Transformation:
+    """Return what `start` makes of a transformation before anything is opened."""
+    source = {"topic": "orders", "value": {"format": "json"}}
+    r = Redelivery(group="billing", kafka={"bootstrap.servers": "nowhere"}, sources=[source])
+    return _transformation(r._app.definition(), function, SCHEMA, to).checked(spark)
+
+
+def test_columns_of_the_target_that_depend_on_several_records_are_refused(spark: SparkSession) -> None:
+    """As those of the function: such a column also orders the records anew, and a task takes them in their order."""
+    first = F.row_number().over(Window.partitionBy("currency").orderBy(F.desc("n"))) == 1
+    for to in (
+        KafkaTopic("receipts", where=first),
+        KafkaTopic("receipts", key=first.cast("string")),
+        KafkaTopic("receipts", value=first.cast("string")),
+    ):
+        with pytest.raises(PipelineRefusedError, match="the result of Window depends on other records"):
+            checked(spark, to, lambda given: given)
+    of_its_own = F.row_number().over(Window.partitionBy("_record").orderBy("n")) == 1
+    found = checked(spark, KafkaTopic("receipts", where=of_its_own), lambda given: given)
+    assert not found.computes_columns
+
+
+def test_one_branch_has_the_outcomes_of_two(spark: SparkSession) -> None:
+    """It reads and orders nothing anew. The columns of the target are looked at, too."""
+    r, to = Redelivery, KafkaTopic("receipts", value=F.col("n").cast("string"), where=F.col("n") != 3)
+    failure = F.when(F.col("amount") < 0, r.reject("a negative amount"))
+    found = checked(spark, to, lambda given: given.withColumn("_failure", failure))
+    assert found.computes_columns
+    values = [each.value for each in orders(range(6))] + [b"{no json", None]
+    rows = [(b"k", value, None, "orders", 0, offset, 1000) for offset, value in enumerate(values)]
+    frame = spark.createDataFrame(rows, _READ).coalesce(1)
+
+    def meant(given: DataFrame) -> list[tuple[object, ...]]:
+        return [
+            (row.offset, row.value, each.failure and each.failure.kind, each.sent and each.value)
+            for row in given.collect()
+            for each in row.outcomes
+        ]
+
+    once, twice = found.outcomes(frame, 2), found.outcomes(frame, 2, again=True)
+    assert "Exchange" not in once._jdf.queryExecution().executedPlan().toString()
+    assert "Exchange" in twice._jdf.queryExecution().executedPlan().toString()
+    assert meant(once) == meant(twice)
+    assert [(row[0], row[2]) for row in meant(once)] == [
+        *enumerate([None, "rejected", *[None] * 4, "undecodable", None])
+    ]
+
+    function = F.udf(lambda n: n == 1, "boolean")
+    assert not checked(spark, KafkaTopic("receipts", where=function("n")), lambda given: given).computes_columns
+
+
 def test_a_result_with_one_row_for_each_record_is_recognised(spark: SparkSession) -> None:
     """It is read once, and not shuffled. Functions of users could raise for what cannot be decoded."""
     given = spark.createDataFrame([], "_record struct<id: string>, n int").select("*")
@@ -193,22 +256,30 @@ def test_a_result_with_one_row_for_each_record_is_recognised(spark: SparkSession
         assert keeps_rows(given, given.withColumn("m", raising))
         assert calls_functions(given, given.withColumn("m", raising))
     table = given.select("n")
-    for other in (given.where("n > 0"), given.join(table, "n", "left"), given.union(given), given.limit(1)):
+    among = spark.sql("SELECT *, n IN (SELECT n FROM {table}) AS found FROM {given}", table=table, given=given)
+    for other in (given.where("n > 0"), given.join(table, "n", "left"), given.union(given), given.limit(1), among):
         assert not keeps_rows(given, other)
     assert not keeps_rows(given, given.select("*", F.explode(F.array("n"))))
 
 
 def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None:
     """What joined tables are made of is not looked at, and rows of one record may be grouped."""
-    given = spark.createDataFrame([], "_record struct<id: string>, n int")
+    given = spark.createDataFrame([], "_record struct<id: string, source: string>, n int")
     table = spark.createDataFrame([(1, 2)], "n int, more int").groupBy("n").agg(F.max("more")).limit(5)
     within, over = Window.partitionBy("_record"), Window.partitionBy("n")
+
+    def sql(text: str) -> DataFrame:
+        return spark.sql(text, given=given, table=table)
+
     for good in (
         given.join(table, "n", "left"),
         given.groupBy("_record").agg(F.sum("n")),
         given.dropDuplicates(),
         given.withColumn("m", F.count("n").over(within)),
         given.unionByName(given.where("n > 1")),
+        given.join(given.groupBy("_record").agg(F.sum("n").alias("m")), "_record"),
+        sql("SELECT *, (SELECT max(t.n) FROM {table} t WHERE t.n = g.n) AS m FROM {given} g"),
+        sql("WITH x AS (SELECT *, n + 1 AS m FROM {given}) SELECT * FROM x"),
     ):
         refuse_several_records(given, good)
     for name, bad in (
@@ -217,6 +288,16 @@ def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None
         ("Window", given.withColumn("m", F.count("n").over(over)).join(table, "n")),
         ("GlobalLimit", given.limit(3)),
         ("Except All", given.exceptAll(given.where("n = 1"))),
+        ("Window", given.withColumn("m", F.count("n").over(Window.partitionBy("_record.source")))),
+        (
+            "Window",
+            given.withColumn("_record_2", F.lit(1)).withColumn("m", F.count("n").over(Window.partitionBy("_record_2"))),
+        ),
+        ("Join", given.join(given.groupBy("n").count(), "n")),
+        ("Join", given.join(given.select("n"), "n", "left_anti")),
+        ("a subquery", sql("SELECT *, (SELECT max(n) FROM {given}) AS m FROM {given}")),
+        ("a subquery", sql("SELECT * FROM {given} WHERE n NOT IN (SELECT n FROM {given})")),
+        ("Window", sql("WITH x AS (SELECT * FROM {given}) SELECT *, count(*) OVER (PARTITION BY n) AS m FROM x")),
     ):
         with pytest.raises(PipelineRefusedError, match=f"the result of {name} depends on other records"):
             refuse_several_records(given, bad)

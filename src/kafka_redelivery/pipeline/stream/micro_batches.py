@@ -117,7 +117,7 @@ class MicroBatches:
         per_core = 1 if several else _TASKS_PER_CORE
         tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
         outdated: object = None
-        computes = self.transformation
+        computes, failed = self.transformation, False
         while True:
             self.topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
             if self._unsettled and outdated is None:
@@ -138,14 +138,14 @@ class MicroBatches:
                 attempt=attempt,
             )
             try:
-                given = part.coalesce(tasks) if computes is None else computes.outcomes(part, tasks)
+                given = part.coalesce(tasks) if computes is None else computes.outcomes(part, tasks, again=failed)
                 rows = given.mapInArrow(SparkTask(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
                 if self.shutdown.cancelled:
                     raise
                 self.member.member()  # raises the cause if the membership is lost
-                cause, outdated = _repeatable(error), None
+                cause, outdated, failed = _repeatable(error), None, True
             else:
                 results = [TaskResult.from_bytes(bytes(row.summary)) for row in rows]
                 self._report(results)

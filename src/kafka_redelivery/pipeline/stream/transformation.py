@@ -5,11 +5,13 @@ together by the place of the record, so a record without a row is noticed, whate
 task gets whole partitions, in order, and writes them as those of a handler.
 
 A transformation that only computes columns has one row for each record, in their order. Then there is one branch, which
-brings the records along, and no shuffle.
+brings the records along, and no shuffle. It also has the records that cannot be decoded, with columns of nulls. So it
+is a first attempt: if it fails, the next one has two branches, and the function does not get these records.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -110,9 +112,12 @@ class Transformation:
         clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - no other clones
         given = self._given(self._decoded(clone.createDataFrame([], _READ)))
         result = self._result(given)
-        refuse_several_records(given, result)
-        self._outcomes(result)
-        alone = keeps_rows(given, result) and (self._all_decodable or not calls_functions(given, result))
+        found = self._outcomes(result)  # with the columns of the target
+        refuse_several_records(given, found)
+        of_target = [each for each in (self.key, self.value, self.sent) if each is not None]
+        alone = keeps_rows(given, found) and (
+            self._all_decodable or not calls_functions(given, result.select("*", *of_target))
+        )
         return replace(self, columns=result.drop(RECORD, FAILURE).schema, computes_columns=alone)
 
     @property
@@ -147,14 +152,17 @@ class Transformation:
         decoded = self._decoded(frame)
         return self._given(decoded, _undecodable().alias(FAILURE))
 
-    def outcomes(self, frame: DataFrame, tasks: int) -> DataFrame:
-        """Return the records of a micro-batch with their outcomes, for so many tasks."""
+    def outcomes(self, frame: DataFrame, tasks: int, *, again: bool = False) -> DataFrame:
+        """Return the records of a micro-batch with their outcomes, for so many tasks.
+
+        ``again``: an attempt has failed, perhaps for a record that cannot be decoded.
+        """
         decoded = self._decoded(frame)
-        if self.computes_columns:
+        if self.computes_columns and not again:
             given = self._given(decoded, bringing=True)
-            result = self._result(given)
-            if keeps_rows(given, result):
-                return self._outcomes(result, bringing=True).coalesce(tasks)
+            found = self._outcomes(self._result(given), bringing=True)
+            if keeps_rows(given, found):
+                return found.coalesce(tasks)
         nothing = F.lit(None)
         entry = F.when(F.col(_CORRUPT).isNotNull(), _entry(_undecodable(), F.lit(False), nothing, nothing))  # noqa: FBT003 - a value
         read = decoded.select(*_PLACE, F.struct(*_BROUGHT).alias("record"), entry.alias("entry"))
@@ -290,31 +298,56 @@ _OVER_ROWS: Final = {
 }
 """Operators of Spark's plans that make a row of several rows, and what says of which."""
 
-_OF_ALL_ROWS: Final = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample", "Except", "Intersect"}
+_OF_ALL_ROWS: Final = {
+    "GlobalLimit",
+    "LocalLimit",
+    "Offset",
+    "Tail",
+    "Sample",
+    "Except",
+    "Intersect",
+    "FlatMapCoGroupsInPandas",
+    "FlatMapCoGroupsInArrow",
+}
 
 
 def refuse_several_records(given: DataFrame, result: DataFrame) -> None:
     """Refuse a result whose rows depend on several records.
 
     There is no state between micro-batches, and which records are in one is left to chance. What joined tables are made
-    of is not looked at.
+    of is not looked at, unless it is the records themselves.
 
     Raises:
         PipelineRefusedError: an operator goes over rows of several records; names it.
     """
-    leaves = {_text_of(each) for each in _below(_plan(given)) if each.children().isEmpty()}
+    leaves = [each for each in _below(_plan(given)) if each.children().isEmpty()]
+    named: set[int] = set()
+
+    def of_records(plan: Any) -> bool:  # noqa: ANN401 - an object of Java
+        found = (each for each in _below(plan) if each.children().isEmpty())
+        return any(
+            each.cteId() in named if str(each.nodeName()) == "CTERelationRef" else any(map(each.sameResult, leaves))
+            for each in found
+        )
+
     for node in _below(_plan(result)):
-        name, over = str(node.nodeName()), None
-        if name in _OVER_ROWS:
-            over = RECORD not in _text_of(getattr(node, _OVER_ROWS[name])())
-        if (over or name.removesuffix("All").rstrip() in _OF_ALL_ROWS) and any(
-            _text_of(each) in leaves for each in _below(node)
-        ):
-            grouped = "" if over is None else f", or group by {RECORD}, too, if rows of one record are meant"
+        name = str(node.nodeName())
+        keyed = name in _OVER_ROWS or name == "Join"
+        if name == "CTERelationDef" and of_records(node):
+            named.add(node.id())
+        if any(map(of_records, _items(node.subqueries()))):
+            name, several, keyed = "a subquery", True, False
+        elif name == "Join":
+            several = not _is_by_record(node) and all(map(of_records, _items(node.children())))
+        elif keyed:
+            several = not any(map(_is_record, _items(getattr(node, _OVER_ROWS[name])()))) and of_records(node)
+        else:
+            several = name.removesuffix("All").rstrip() in _OF_ALL_ROWS and of_records(node)
+        if several:
+            fix = f", or group or join by {RECORD}, too, if rows of one record are meant" if keyed else ""
             raise PipelineRefusedError(
                 f"the result of {name} depends on other records of the micro-batch, but each record has an outcome of "
-                "its own, and there is no state between micro-batches: do it in a query that reads the target"
-                f"{grouped}"
+                f"its own, and there is no state between micro-batches: do it in a query that reads the target{fix}"
             )
 
 
@@ -326,7 +359,7 @@ def keeps_rows(given: DataFrame, result: DataFrame) -> bool:
 def calls_functions(given: DataFrame, result: DataFrame) -> bool:
     """Whether the columns of such a result call functions of users, or raise errors on purpose.
 
-    Spark's other functions return null for null, so that no value that cannot be decoded fails the micro-batch.
+    Most of Spark's other functions return null for null.
     """
 
     def calls(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
@@ -337,10 +370,13 @@ def calls_functions(given: DataFrame, result: DataFrame) -> bool:
 
 
 def _between(given: DataFrame, result: DataFrame) -> Iterator[Any]:
-    """Yield the nodes that compute columns between two plans; last ``None``, if another one is between them."""
+    """Yield the nodes that compute columns between two plans; last ``None``, if another one is between them.
+
+    Spark makes joins of subqueries, which order rows anew.
+    """
     start, node = _plan(given), _plan(result)
     while not node.equals(start):
-        if str(node.nodeName()) not in {"Project", "SubqueryAlias"}:
+        if str(node.nodeName()) not in {"Project", "SubqueryAlias"} or not node.subqueries().isEmpty():
             yield None
             return
         yield node
@@ -352,14 +388,29 @@ def _plan(frame: DataFrame) -> Any:  # noqa: ANN401 - an object of Java
 
 
 def _below(node: Any) -> Iterator[Any]:  # noqa: ANN401 - as before
-    """Yield a node of a plan and those below it."""
+    """Yield a node of a plan, those below it, and those of its subqueries."""
     yield node
-    for each in _items(node.children()):
+    for each in (*_items(node.children()), *_items(node.subqueries())):
         yield from _below(each)
 
 
 def _items(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 - as before
     return (sequence.apply(number) for number in range(sequence.size()))
+
+
+def _is_record(expression: Any) -> bool:  # noqa: ANN401 - as before
+    """Whether an expression is the column of the record, and not a field of it or another column."""
+    return re.fullmatch(rf"{RECORD}#\d+", _text_of(expression)) is not None
+
+
+def _is_by_record(join: Any) -> bool:  # noqa: ANN401 - as before
+    """Whether a join only brings rows of one record together."""
+    found = join.condition()
+    parts = _items(join.splitConjunctivePredicates(found.get())) if found.isDefined() else ()
+    return any(
+        str(each.nodeName()) in {"EqualTo", "EqualNullSafe"} and all(map(_is_record, _items(each.children())))
+        for each in parts
+    )
 
 
 def _text_of(of_java: Any) -> str:  # noqa: ANN401 - as before

@@ -64,6 +64,24 @@ def test_an_executor_without_the_packages_ends_the_query_at_once(clock: Clock, c
     assert "'On a cluster' of docs/spark.md" in str(ended)
 
 
+def test_a_transformation_is_told_that_an_attempt_has_failed(clock: Clock) -> None:
+    """The next one does not give it records that cannot be decoded, which may be why."""
+    del clock
+    frame, computes, others, shutdown = MagicMock(), MagicMock(), MagicMock(), Shutdown(timedelta(seconds=25))
+    frame.sparkSession.sparkContext.defaultParallelism = 2
+    collect = computes.outcomes.return_value.mapInArrow.return_value.collect
+    collect.side_effect = [RuntimeError("CAST_INVALID_INPUT"), []]
+    gate, topics = PauseGate(Switch(), ["s"], shutdown), ReadTopics(["s"], NoTopics())
+    config = HandlerConfig(load_settings(json.dumps(_SETTINGS)), Path(), (), 0, "")
+    batches = MicroBatches(config, others, {}, others, shutdown, gate, topics, computes)
+
+    batches(frame, 0)
+    collect.side_effect = [[]]
+    batches(frame, 1)
+
+    assert [each.kwargs["again"] for each in computes.outcomes.call_args_list] == [False, True, False]
+
+
 def _ended(clock: Clock, message: str) -> Exception | None:
     """Return the error of a query whose tasks fail with a message, every 20 seconds."""
 
