@@ -25,8 +25,7 @@ _SHARING: Final = {
 }
 """What the files of a folder share, so that one process runs them.
 
-Some of it takes long to start: a Spark session, a broker with short time-outs, one that denies what no ACL allows, and
-a browser, which starts once if its files follow one another.
+Some of it takes long to start: a Spark session, a broker with short time-outs, and one that denies what no ACL allows.
 The network is that of the machine: a browser gives up its requests when the engine adds the interface of a container,
 or removes one.
 """

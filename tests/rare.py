@@ -10,6 +10,7 @@ from typing import Final
 _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     # The same right at another step, for another topic or in the other mode. What a worker does without a right is in
     # what is kept here, in tests/unit/consumers (a write, a position, a topic that is forbidden) and in the ACL tests.
+    # Wider rules of a cluster are Kafka's own; what the printed ones give is in security/test_least_rights.py.
     "security/test_denied_and_wildcard_rights.py": {
         "test_wider_rules_suffice": "",
         "test_a_denied_right_at_start": "name---topic-Read",
@@ -401,7 +402,6 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_members_of_the_consumer_protocol": "",
     },
     "operations/test_metrics.py": {"test_lag_grows_while_a_partition_is_not_fetched": ""},
-    # Wider rules of a cluster are Kafka's own; what the printed ones give is in security/test_least_rights.py.
 }
 
 _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -454,10 +454,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_a_table_of_an_earlier_version_is_continued": "",
         "test_what_cannot_be_converted_is_unchanged": "",
     },
-    "tests/pipeline/test_report.py": {
-        "test_a_report_counts_archive_and_topics": "",
-        "test_an_empty_report_has_a_page": "",
-    },
+    "tests/pipeline/test_report.py": {"test_an_empty_report_has_a_page": ""},
     "tests/pipeline/test_audit_states.py": {"test_entries_of_an_older_topic_do_not_count": ""},
     # One container each of what starts, stops and is killed; the processes themselves: tests/scenarios, tests/crash.
     "tests/containers/test_stopped_and_killed.py": {
@@ -502,10 +499,10 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # A measurement runs the workloads themselves.
     "tests/bench/test_bench.py": {"test_the_command_measures_and_loses_nothing": ""},
-    "tests/crash/test_protocols.py": {"test_others_come_and_go": ""},
     # Each step of an outage, and of an unknown outcome: tests/unit/consumers/test_outages.py and
     # writes/test_repeated_writes.py. Every run kills workers and schedulers (test_kill_points.py), also in an outage
     # (tests/scenarios/worker/test_outage.py), and has one that is fenced (test_fenced_worker.py beside it).
+    "tests/crash/test_protocols.py": {"test_others_come_and_go": ""},
     "tests/crash/test_killed_in_an_outage.py": {"test_death_at": ""},
     "tests/crash/test_unknown_outcomes.py": {"test_a_commit_whose_answer_is_not_heard": ""},
     "tests/crash/test_zombies.py": {"test_stopped_until_others_have_done_its_work": ""},

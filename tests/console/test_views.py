@@ -89,9 +89,7 @@ def _text(page: Page) -> str:
     return re.sub(r"#( #)+", "#", numbered)  # "now" becomes "1 s ago" in the meantime
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(WIDE, id="wide", marks=pytest.mark.long), pytest.param(NARROW, id="narrow")]
-)
+@pytest.mark.parametrize("size", [pytest.param(WIDE, id="wide"), pytest.param(NARROW, id="narrow")])
 def test_live_updates_keep_still(
     browser: Browser, bed: tuple[Group, Known], console: Served, size: tuple[int, int]
 ) -> None:

@@ -27,7 +27,7 @@ def _everything_once(containers: ContainerGroup) -> None:
     assert group.pending() == []
 
 
-@pytest.mark.parametrize("instance", ["w1", pytest.param(None, marks=pytest.mark.long)], ids=["stable name", "no name"])
+@pytest.mark.parametrize("instance", ["w1", None], ids=["stable name", "no name"])
 def test_a_stopped_worker_hands_over(containers: ContainerGroup, instance: str | None) -> None:
     """SIGTERM under load: it exits with 0 within the grace period, and none of its records is handled twice.
 

@@ -59,7 +59,7 @@ def _await_nothing_pending(group: Group) -> None:
         raise
 
 
-@pytest.mark.parametrize("role", ["worker", pytest.param("scheduler", marks=pytest.mark.full)])
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_a_commit_whose_answer_is_not_heard(group: Group, role: Role) -> None:
     """The commit has reached Kafka: a new producer completes it, and committed records are not handled again."""
     group.prepare(**settings())

@@ -1,6 +1,7 @@
 """The flights demo by a transformation of DataFrames: the table of `./dev demo`, in a notebook, too."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,18 @@ def test_a_notebook_has_the_table(
     monkeypatch.setenv("FLIGHTS_BROKER", cluster.servers)
     monkeypatch.setenv("REDELIVERY_PIPELINE__CHECKPOINT", str(tmp_path))
     monkeypatch.setenv("REDELIVERY_PIPELINE__SCHEDULER", "driver")
+    monkeypatch.setattr(sys, "path", [*sys.path])
     notebook = json.loads((EXAMPLES / "flights_dataframe.ipynb").read_text(encoding="utf-8"))
     names: dict[str, Any] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            assert not cell["outputs"], "it is stored without outputs"
-            exec(compile("".join(cell["source"]), "notebook", "exec"), names)  # noqa: S102 - it is ours
+    try:
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                assert not cell["outputs"], "it is stored without outputs"
+                exec(compile("".join(cell["source"]), "notebook", "exec"), names)  # noqa: S102 - it is ours
+    finally:
+        sys.modules.pop("examples.flights_dataframe", None)  # it has read the environment
+        if "query" in names:
+            names["query"].stop()
     printed = capsys.readouterr().out
     assert names["accounted_for"], printed
     assert "conservation: every record is accounted for" in printed

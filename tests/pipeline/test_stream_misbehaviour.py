@@ -113,7 +113,7 @@ def _neutral(group: Group, record: Seen) -> tuple[object, ...]:
     return record.topic.replace(group.name, "GROUP"), record.partition, record.key, record.value, headers
 
 
-@pytest.mark.parametrize("missing", ["kafka_redelivery", pytest.param("pyarrow", marks=pytest.mark.long)])
+@pytest.mark.parametrize("missing", ["kafka_redelivery", "pyarrow"])
 def test_an_executor_without_a_package_ends_the_query(
     spark: SparkSession, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:

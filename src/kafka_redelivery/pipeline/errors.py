@@ -36,13 +36,11 @@ class StreamUnsettledError(PipelineError):
 class JavaEndedError(PipelineError):
     """Spark's JVM has ended. A query goes on when it is started again."""
 
-    def __init__(self, code: int) -> None:
-        """Name the exit code of its process."""
+    def __init__(self, code: int, *, query: bool = False) -> None:
+        """Name the exit code of its process, and what helps; of a query that is smaller micro-batches, too."""
         how = "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
-        super().__init__(
-            f"Spark's JVM has ended ({how}): raise spark.driver.memory under pipeline.spark, or lower "
-            "pipeline.maxOffsetsPerTrigger, and start it again; nothing is lost"
-        )
+        fix = "raise spark.driver.memory" + (", or lower pipeline.maxOffsetsPerTrigger," if query else "")
+        super().__init__(f"Spark's JVM has ended ({how}): {fix} and start it again; nothing is lost")
 
 
 _OUT_OF_MEMORY: Final = 52

@@ -161,9 +161,9 @@ def test_ended_between_commit_and_acknowledgement(group: Group, broker: Broker) 
     ("broker", "victim"),
     [
         ("classic", "command"),
-        pytest.param("classic", "broker", marks=pytest.mark.full),
-        pytest.param("artemis", "broker", marks=pytest.mark.full),
-        pytest.param("artemis", "command", marks=pytest.mark.full),
+        ("classic", "broker"),
+        ("artemis", "broker"),
+        ("artemis", "command"),
     ],
     indirect=["broker"],
 )

@@ -14,9 +14,7 @@ _QUICK = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(
-    "end", [pytest.param(EmbeddedKafka.stop, marks=pytest.mark.long), EmbeddedKafka.kill], ids=["stop", "kill"]
-)
+@pytest.mark.parametrize("end", [EmbeddedKafka.stop, EmbeddedKafka.kill], ids=["stop", "kill"])
 def test_a_restart_keeps_topics_records_and_the_port(tmp_path: Path, end: object) -> None:
     """Records confirmed before the end are read after the next start, at the same address."""
     broker = EmbeddedKafka(data_dir=tmp_path / "kafka", properties=_QUICK)

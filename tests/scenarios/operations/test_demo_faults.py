@@ -64,9 +64,7 @@ def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Ctrl-C and SIGTERM leave no child and no broker behind."""
     with DemoRun(tmp_path, "--days", "1") as demo:

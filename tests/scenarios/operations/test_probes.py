@@ -64,7 +64,7 @@ def test_a_worker_whose_loop_hangs_is_not_alive(group: Group) -> None:
     worker.kill()
 
 
-@pytest.mark.parametrize("role", ["worker", pytest.param("scheduler", marks=pytest.mark.long)])
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_a_process_whose_write_hangs_is_not_alive(
     group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: Role
 ) -> None:

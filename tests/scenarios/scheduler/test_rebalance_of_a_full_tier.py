@@ -6,7 +6,7 @@ from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
 
-@pytest.mark.parametrize("strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.long)])
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_a_second_scheduler_comes_and_goes(group: Group, strategy: str) -> None:
     """The buffer is full, so the client has paused the partition and keeps that state beyond the assignment."""
     group.prepare(

@@ -164,7 +164,7 @@ def test_a_mark_that_says_how_often_a_letter_was_sent(group: Group) -> None:
     assert len(group.cluster.read(parked)) == 2
 
 
-@pytest.mark.parametrize("topic", ["actions", pytest.param("jobs", marks=pytest.mark.long)])
+@pytest.mark.parametrize("topic", ["actions", "jobs"])
 def test_records_that_are_deleted_by_hand(group: Group, topic: str) -> None:
     """The index forgets them, too: it says what the topics say."""
     _prepare(group)

@@ -42,7 +42,7 @@ def _handle(users: Users, sent: int) -> None:
 _SCRIPTS = [["ok"], ["raise", "ok"], ["raise", "raise"]] * 3
 
 
-@pytest.mark.parametrize("pattern", ["*", pytest.param("prefix", marks=pytest.mark.long)])
+@pytest.mark.parametrize("pattern", ["*", "prefix"])
 def test_wider_rules_suffice(ready: Users, pattern: str) -> None:
     """Rules for ``*``, or for shorter prefixes than those that are printed, give the rights that are asked for."""
     given = {acl for role in ("worker", "scheduler") for acl in ready.acls(role)}

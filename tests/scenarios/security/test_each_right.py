@@ -147,7 +147,7 @@ def test_a_right_on_a_group_or_transactional_id(running: Users, right: str) -> N
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("role", ["worker", pytest.param("scheduler", marks=pytest.mark.long)])
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_a_process_that_may_not_write_to_the_control_topic_works(running: Users, role: Role) -> None:
     """It cannot drop the position that it saved, and names the right. That holds up neither its work nor its end."""
     running.start("scheduler")
@@ -168,7 +168,7 @@ def test_a_process_that_may_not_write_to_the_control_topic_works(running: Users,
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("running", ["transacted", pytest.param("auto", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize("running", ["transacted", "auto"], indirect=True)
 def test_a_right_is_revoked_while_the_group_runs(running: Users, request: pytest.FixtureRequest) -> None:
     """The worker does not end. It names the right, and goes on by itself when it has it again."""
     mode = request.node.callspec.params["running"]

@@ -62,7 +62,7 @@ def _names_the_halt(process: Process, port: int, topic: str, others: set[str]) -
     [
         pytest.param("transacted", _ALL_BUT_WRITE, id="transacted-describe"),
         pytest.param("transacted", _NOT_EVEN_DESCRIBE, id="transacted-nothing"),
-        pytest.param("auto", _ALL_BUT_WRITE, id="auto-describe", marks=pytest.mark.long),
+        pytest.param("auto", _ALL_BUT_WRITE, id="auto-describe"),
         pytest.param("auto", _NOT_EVEN_DESCRIBE, id="auto-nothing"),
     ],
 )

@@ -27,7 +27,7 @@ def _until_it_lives(group: Group, worker: Process, *, max_deaths: int) -> list[i
 
 @pytest.mark.parametrize(
     ("mode", "death", "partitions"),
-    [("transacted", "kill", 1), pytest.param("auto", "exit", 2, marks=pytest.mark.long)],
+    [("transacted", "kill", 1), ("auto", "exit", 2)],
     ids=["transacted", "auto"],
 )
 def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, death: str, partitions: int) -> None:

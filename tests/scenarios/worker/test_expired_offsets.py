@@ -58,7 +58,7 @@ def _work(group: Group, *, saved: bool = False) -> None:
         _drop_saved(group)
 
 
-@pytest.mark.parametrize("start", [pytest.param("earliest", marks=pytest.mark.long), "latest"])
+@pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
     """Its records are neither repeated nor skipped, and it goes on without a restart once repeats are accepted."""
     port = free_port()
@@ -90,7 +90,7 @@ def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
     group.stop()
 
 
-@pytest.mark.parametrize("kind", [pytest.param("ready", marks=pytest.mark.long), "tier"])
+@pytest.mark.parametrize("kind", ["ready", "tier"])
 def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None:
     """Redeliveries in other partitions are released and delivered; no released record is released again."""
     group.prepare()

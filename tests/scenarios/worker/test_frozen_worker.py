@@ -18,7 +18,7 @@ _FREEZE_S = 8
     [
         {},
         {"callable": "tests.scenarios.handlers:scripted_async"},
-        pytest.param({"isolation": "process"}, marks=pytest.mark.long),
+        {"isolation": "process"},
     ],
     ids=["threads", "event-loop", "child-processes"],
 )

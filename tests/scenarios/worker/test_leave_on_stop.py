@@ -10,7 +10,7 @@ SOON_S = LONG_S
 """Far below the session time-out."""
 
 
-@pytest.mark.parametrize("strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.long)])
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_others_take_the_partitions_of_a_stopped_process(group: Group, strategy: str) -> None:
     """Workers and schedulers. A record that is being handled is finished or handled by the other worker."""
     group.prepare(partitions=4, leaveOnStop=True, kafka=_SESSION | {"partition.assignment.strategy": strategy})

@@ -99,7 +99,7 @@ def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
     assert group.dead() == {}
 
 
-@pytest.mark.parametrize("ordering", ["unordered", pytest.param("key", marks=pytest.mark.long)])
+@pytest.mark.parametrize("ordering", ["unordered", "key"])
 def test_a_slow_call_delays_no_other_record(group: Group, ordering: str) -> None:
     """The other records of its work item are written while it runs, those before it and those behind it."""
     group.prepare(partitions=1, handler={"slots": 2, "ordering": ordering})

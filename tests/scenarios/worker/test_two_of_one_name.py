@@ -20,7 +20,7 @@ def _both_have_partitions(group: Group, joined: str) -> bool:
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
 @pytest.mark.parametrize(
     "client",
-    [SHORT_SESSION, pytest.param({"group.protocol": "consumer"}, marks=pytest.mark.long)],
+    [SHORT_SESSION, {"group.protocol": "consumer"}],
     ids=["classic", "consumer"],
 )
 def test_both_run_at_once(group: Group, role: Role, client: dict[str, Any]) -> None:

@@ -215,7 +215,7 @@ def count_pending(spark: SparkSession, archive: Archive, found: Positions) -> di
 
 
 def follow(spark: SparkSession, archive: Archive, every: timedelta, stop: Event) -> Iterator[ArchiveRun]:
-    """Archive again and again until ``stop`` is set, and yield the runs that changed something.
+    """Archive again and again until ``stop`` is set, and yield the runs that changed something or met a problem.
 
     Raises:
         PipelineError, TransportError: see :func:`run_archive`.
@@ -226,7 +226,8 @@ def follow(spark: SparkSession, archive: Archive, every: timedelta, stop: Event)
         run = run_archive(spark, archive, stop=stop, min_files=_MIN_FILES_FOLLOWING, states=states)
         if states:
             next_s = monotonic_s() + _STATES_S
-        if run.letters or run.removed or run.states or run.compacted not in {None, CompactionResult()}:
+        changed = run.letters or run.removed or run.states or run.compacted not in {None, CompactionResult()}
+        if changed or run.states_problem:
             yield run
         stop.wait(every.total_seconds())
 

@@ -117,18 +117,20 @@ def spark_session(
 
 
 @contextmanager
-def noticing_end_of_java(session: SparkSession) -> Iterator[SparkSession]:
+def noticing_end_of_java(session: SparkSession, *, query: bool = False) -> Iterator[SparkSession]:
     """Replace an error of the block by :class:`JavaEndedError`, if Spark's JVM has ended.
 
     Of a JVM that ``spark-submit`` has started nothing is known here: this process ends with it.
     """
     try:
         yield session
+    except JavaEndedError:
+        raise
     except Exception as error:
         code = end_of_java(session)
         if code is None:
             raise
-        raise JavaEndedError(code) from error
+        raise JavaEndedError(code, query=query) from error
 
 
 def end_of_java(session: SparkSession) -> int | None:

@@ -273,6 +273,11 @@ class Queries:
             self.scheduler.check()
         self.monitor.tick(member=self.member.joined, idle=idle)
 
+    def _registries_away(self) -> list[str]:
+        """Return why schema registries do not answer. Those of a transformation are asked while columns are decoded."""
+        computes = self.batches.transformation
+        return registries_away(self.settings if computes is None else computes.settings)
+
     def _supervise(
         self,
         writer: DataStreamWriter,
@@ -320,7 +325,7 @@ class Queries:
                 late = end_s is not None and monotonic_s() >= end_s
                 away = self.gate.away if self.gate.waiting and (late or not waits) else []
                 if late or away:
-                    end_in_time(query, self.shutdown, self.gate, away, lambda: registries_away(self.settings))
+                    end_in_time(query, self.shutdown, self.gate, away, self._registries_away)
                     return False
                 held = held or (restarts and self.lost.moved())
                 if held and self.shutdown.hold():

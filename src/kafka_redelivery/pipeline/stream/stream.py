@@ -121,8 +121,9 @@ def run_stream(
             **AUTO_COMPACTION,
             **configured,
         }
-        own = spark_session(settings.group, spark, jars) if session is None else noticing_end_of_java(session)
-        session = stack.enter_context(own)
+        if session is None:
+            session = stack.enter_context(spark_session(settings.group, spark, jars))
+        stack.enter_context(noticing_end_of_java(session, query=True))
         outages = _outages(config, pauses, monitor.health, session.sparkContext.defaultParallelism)
         monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop, outages)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.

@@ -27,17 +27,20 @@ class Session:
         return 1
 
 
-def test_the_error_names_what_helps() -> None:
-    """Its exit code is that of a command that failed."""
+@pytest.mark.parametrize(("query", "fix"), [(False, ""), (True, ", or lower pipeline.maxOffsetsPerTrigger,")])
+def test_the_error_names_what_helps(*, query: bool, fix: str) -> None:
+    """Smaller micro-batches help a query alone. The exit code is that of a command that failed."""
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(52)"]) as process:
         session: Any = Session(answers=False, process=process)
         with (
-            pytest.raises(
-                JavaEndedError, match=r"JVM has ended \(out of memory\): raise spark\.driver\.memory"
-            ) as ended,
+            pytest.raises(JavaEndedError) as ended,
             noticing_end_of_java(session),
+            noticing_end_of_java(session, query=query),
         ):
             raise ConnectionRefusedError(111, "Connection refused")
+    assert str(ended.value).startswith(
+        f"Spark's JVM has ended (out of memory): raise spark.driver.memory{fix} and start it again"
+    )
     assert ended.value.exit_code == exit_codes.FAILED
 
 

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql.types import IntegerType, StructType
 
 from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamUnsettledError
 from kafka_redelivery.pipeline.stream import queries
 from kafka_redelivery.pipeline.stream.queries import Queries
 from kafka_redelivery.pipeline.stream.settling import WaitingRecords
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.spark import Redelivery, _transformation
 
 WITHIN = timedelta(minutes=5)
 
@@ -42,6 +44,18 @@ def test_a_run_that_is_late_says_so_at_its_end() -> None:
         late("").run_available_now(WITHIN)
     with pytest.raises(StreamHaltedError, match="orders-0 is left out"):
         late("orders-0 is left out").run_available_now(WITHIN)
+
+
+def test_registries_of_a_transformation_are_asked() -> None:
+    """Its tasks decode nothing: the settings of its query have no formats."""
+    value = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+    source = {"topic": "orders", "value": value}
+    r = Redelivery(group="billing", kafka={"bootstrap.servers": "nowhere"}, sources=[source])
+    found = _transformation(r._app.definition(), lambda given: given, StructType().add("n", IntegerType()))
+    given: dict[str, Any] = dict.fromkeys(each.name for each in fields(Queries))
+    given |= {"settings": found.settings_of_query(), "batches": SimpleNamespace(transformation=found)}
+    (problem,) = Queries(**given)._registries_away()
+    assert "http://127.0.0.1:1" in problem
 
 
 @pytest.mark.parametrize("within", [None, WITHIN])
