@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.crash.brokers.three import Three
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import SHORT_SESSION, Group, exactly, script
-from tests.scenarios.scraping import free_port, readiness, value_of
+from tests.scenarios.scraping import free_port, get, readiness, value_of
 from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -75,7 +75,8 @@ def test_an_output_that_lacks_a_replica(group: Group, three: Three, mode: str, l
         until(lambda: has({n for n in others if n < 60}), "the other partitions go on", within_s=_LONG_S)
         halted = "redelivery_halted_partitions"
         until(lambda: value_of(port, halted, refused_by=receipts, cause="offline") == 1, "one partition is halted")
-        assert f"{group.source}-0 is halted at offset 2" in readiness(port)
+        halt = f"{group.source}-0 is halted at offset 2"  # not ready yet while the killed node is the controller
+        until(lambda: halt in get(port, "/readyz")[1], "the probe names it")
         assert "start a broker that has a replica of the partition" in readiness(port)
         group.cluster.produce(group.source, [script(n, does[n % 3], partition=n % 3) for n in range(60, 300)])
         until(lambda: has(others), "the other partitions still go on")

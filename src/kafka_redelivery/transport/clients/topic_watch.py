@@ -49,6 +49,8 @@ class TopicWatch:
         self._client: AdminClient | None = None
         self._pending: _Answers | None = None
         self._ask_at_s = monotonic() + _INTERVAL_S
+        self._unanswered = False
+        """Whether the last question of :meth:`poll` had no answer."""
 
     def look(self, topics: Iterable[str]) -> dict[str, FoundTopic]:
         """Return the topics that may be described; wait until Kafka answers. One that does not exist has no partitions.
@@ -65,7 +67,8 @@ class TopicWatch:
     def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
         """Return a new answer: those of the topics that exist. Asks every five seconds and does not wait.
 
-        A known topic that may not be described any more stays as it was.
+        A known topic that may not be described any more stays as it was. Only two questions in a row without an answer
+        are reported: a client asks the node that it takes for the controller, also while that one is replaced.
 
         Args:
             topics: what the next request asks for, if it is time for one.
@@ -97,8 +100,11 @@ class TopicWatch:
         try:
             found = answers.found(known)
         except KafkaException as exception:
-            self._report(_SUBJECT, f"the topics cannot be described: {exception.args[0].str()}")
+            if self._unanswered:
+                self._report(_SUBJECT, f"the topics cannot be described: {exception.args[0].str()}")
+            self._unanswered = True
             return None
+        self._unanswered = False
         self._report(_SUBJECT, None)
         return found
 

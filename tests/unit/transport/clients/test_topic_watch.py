@@ -25,3 +25,21 @@ def test_a_known_topic_that_may_not_be_described_still_exists(code: int, found: 
         refused.set_exception(KafkaException(KafkaError(code)))
         watch._pending = _Answers(cluster, {"t": refused})
         assert watch.poll([], known) == expected
+
+
+def test_two_questions_without_an_answer_are_a_wait_for_kafka() -> None:
+    """One is not: a broker that is replaced leaves no process unready whose records are handled meanwhile."""
+    report = Mock()
+    watch = TopicWatch({"bootstrap.servers": "localhost:1"}, report)
+    waits = []
+    for code in (KafkaError._TIMED_OUT, None, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT, None):
+        cluster: Future[DescribeClusterResult] = Future()
+        if code is None:
+            cluster.set_result(Mock(spec=DescribeClusterResult, cluster_id="here"))
+        else:
+            cluster.set_exception(KafkaException(KafkaError(code)))
+        report.reset_mock()
+        watch._pending = _Answers(cluster, {})
+        watch.poll([], KNOWN)
+        waits.append([call.args[1] is not None for call in report.call_args_list])
+    assert waits == [[], [False], [], [True], [False]]
