@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from time import monotonic
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from kafka_redelivery.topology.backoff import Backoff
@@ -121,10 +121,10 @@ class ForbiddenTopics:
             if topic in self._problems and _is_readable(answer):
                 del self._problems[topic]
                 _log.info("topic %s may be read again", topic)
+        if not self._problems or any(map(_is_late, self._asked.values())):
+            self._client = None  # it would go on asking a controller that is gone
         self._asked = {}
         self._backoff = self._backoff.failed(monotonic())
-        if not self._problems:
-            self._client = None
 
     def _ask(self) -> None:
         if self._client is None:
@@ -142,3 +142,8 @@ def _is_readable(answer: Future[TopicDescription]) -> bool:
     except KafkaException:
         return False
     return operations is None or AclOperation.READ in operations
+
+
+def _is_late(answer: Future[TopicDescription]) -> bool:
+    error = answer.exception()
+    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT  # noqa: SLF001 - the client's own name

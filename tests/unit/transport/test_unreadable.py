@@ -1,10 +1,15 @@
 """A partition that cannot be fetched is fetched again after growing pauses, and others are not affected."""
 
-import pytest
+from concurrent.futures import Future
+from unittest.mock import Mock
 
-from kafka_redelivery.transport.errors import PartitionUnfetchableError, Unfetchable
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation, TopicDescription
+
+from kafka_redelivery.transport.errors import PartitionUnfetchableError, TopicForbiddenError, Unfetchable
 from kafka_redelivery.transport.protocols import Partition
-from kafka_redelivery.transport.unreadable import UnfetchablePartitions
+from kafka_redelivery.transport.unreadable import ForbiddenTopics, UnfetchablePartitions
 from tests.unit.consumers.doubles import Clock
 
 ORDERS, OTHER = Partition("orders", 0), Partition("orders", 1)
@@ -63,3 +68,22 @@ def test_a_partition_that_is_given_back_is_forgotten(clock: Clock) -> None:
     clock.advance(60)
     assert halted.take_due() == []
     assert halted.errors == {}
+
+
+def test_a_refused_topic_is_asked_for_by_another_client_when_one_has_no_answer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client goes on asking the node that was the controller when it connected, also if it never comes back."""
+    late: Future[TopicDescription] = Future()
+    late.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    readable: Future[TopicDescription] = Future()
+    readable.set_result(Mock(spec=TopicDescription, authorized_operations=[AclOperation.READ]))
+    clients = iter([Mock(**{"describe_topics.return_value": {"orders": answer}}) for answer in (late, readable)])
+    monkeypatch.setattr("kafka_redelivery.transport.unreadable.open_admin", lambda *_: next(clients))
+    topics = ForbiddenTopics({})
+    topics.add(TopicForbiddenError("orders", "no right"))
+    for _ in range(4):
+        assert topics.problems
+        clock.advance(60)
+        topics.poll()
+    assert not topics.problems

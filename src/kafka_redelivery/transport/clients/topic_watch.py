@@ -62,7 +62,8 @@ class TopicWatch:
         if not wanted:
             return {}
         missing = dict.fromkeys(wanted, FoundTopic(0, ""))
-        return self._outage.repeat(lambda: self._ask(wanted).found({}, missing), "the topics cannot be described")
+        problem = "the topics cannot be described"
+        return self._outage.repeat(lambda: self._found(self._ask(wanted), {}, missing), problem)
 
     def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
         """Return a new answer: those of the topics that exist. Asks every five seconds and does not wait.
@@ -95,10 +96,27 @@ class TopicWatch:
             self._client.describe_topics(TopicCollection(topics), request_timeout=_TIMEOUT_S),
         )
 
+    def _found(
+        self,
+        answers: _Answers,
+        known: Mapping[str, FoundTopic],
+        missing: Mapping[str, FoundTopic] = MappingProxyType({}),
+    ) -> dict[str, FoundTopic]:
+        """Return :meth:`_Answers.found`. After an error the next question opens a client.
+
+        A client without topics asks for the cluster's controller only when it connects, and sends these requests to
+        that node, also while the node is gone.
+        """
+        try:
+            return answers.found(known, missing)
+        except KafkaException:
+            self._client = None
+            raise
+
     def _take_answer(self, answers: _Answers, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
         self._pending = None
         try:
-            found = answers.found(known)
+            found = self._found(answers, known)
         except KafkaException as exception:
             if self._unanswered:
                 self._report(_SUBJECT, f"the topics cannot be described: {exception.args[0].str()}")

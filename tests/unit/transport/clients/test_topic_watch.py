@@ -43,3 +43,23 @@ def test_two_questions_without_an_answer_are_a_wait_for_kafka() -> None:
         watch.poll([], KNOWN)
         waits.append([call.args[1] is not None for call in report.call_args_list])
     assert waits == [[], [False], [], [True], [False]]
+
+
+def test_after_an_error_another_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client goes on asking the node that was the controller when it connected, also if it never comes back."""
+    gone, here = Mock(), Mock()
+    cluster: Future[DescribeClusterResult] = Future()
+    cluster.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    gone.describe_cluster.return_value = cluster
+    found: Future[DescribeClusterResult] = Future()
+    found.set_result(Mock(spec=DescribeClusterResult, cluster_id="here"))
+    here.describe_cluster.return_value = found
+    for client in (gone, here):
+        client.describe_topics.return_value = {}
+    clients = iter([gone, here])
+    monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch.open_admin", lambda *_: next(clients))
+    monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch._INTERVAL_S", 0.0)
+    watch = TopicWatch({"bootstrap.servers": "localhost:1"})
+    watch._ask_at_s = 0.0
+    assert [watch.poll(["t"], {}) for _ in range(4)] == [None, None, None, {}]
+    here.describe_topics.assert_called_once()
