@@ -19,6 +19,9 @@ KINDS: Final = (
     (Reason.REJECTED, "Reject", 14),
     (Reason.CLIENT_DIED, "InsufficientFundsForThisAndEveryOtherAccountOfTheCustomerError", 5),
 )
+FRAMES: Final = ("shop.payments.handlers.PaymentsOfEveryCustomer.__call__:191", "shop.payments.bank.charge:61")
+"""The first one is wider than a narrow window."""
+
 LETTERS: Final = sum(number for _, _, number in KINDS)
 _WAIT_S: Final = 1800
 _WAITING: Final = 12
@@ -60,7 +63,7 @@ def letters(group: Group) -> Iterator[Sent]:
     n = 0
     for reason, exception, number in KINDS:
         for _ in range(number):
-            yield died(group, n, reason=reason, exception=exception)
+            yield died(group, n, reason=reason, exception=exception, frames=FRAMES)
             n += 1
 
 

@@ -46,13 +46,14 @@ def died(
     of: str | None = None,
     expires_ms: int = 0,
     do: str = "ok",
+    frames: tuple[str, ...] = (),
 ) -> Sent:
     """Make the dead letter of source record ``n``, in partition ``n % 2``, that is number ``n`` there, too.
 
-    ``do``: what the handler does when it gets the record again.
+    ``do``: what the handler does when it gets the record again. ``frames``: those of the code in which it failed.
     """
     lineage = Lineage(group.source, n % 2, n, 1_700_000_000_000, deliveries=3)
-    failure = Failure(FailureKind.RAISED, exception, f"the bank is down for {n}")
+    failure = Failure(FailureKind.RAISED, exception, f"the bank is down for {n}", frames=frames)
     decision = DeadLetter(reason, failure, expiration_ms=expires_ms)
     user = [("traceparent", b"00-%d" % n)]
     headers = dead_letter_headers(lineage, of or group.name, user, decision, time.time_ns() // 1_000_000)
