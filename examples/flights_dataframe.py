@@ -21,6 +21,7 @@ target = r.kafka("seat_miles", where=F.col("seat_miles").isNotNull())
 def seat_miles(flights: DataFrame) -> DataFrame:
     """Planes are read again in each micro-batch, so a flight may find its plane when it is tried again."""
     seats = planes.read(flights.sparkSession, schema="tailnum string, seats int").select("tailnum", "seats")
+    seats = seats.dropDuplicates(["tailnum"])  # a producer may have sent a plane twice
     flown = F.col("dep_time").isNotNull()
     failure = F.when(F.col("tailnum").isNull(), r.reject("the flight has no tail number"))
     failure = failure.when(flown & F.col("seats").isNull(), r.retry(F.concat(F.lit("no plane "), "tailnum")))

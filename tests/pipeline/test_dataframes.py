@@ -20,10 +20,11 @@ from kafka_redelivery.pipeline.stream.transformation import (
     keeps_rows,
     refuse_several_records,
 )
-from kafka_redelivery.spark import KafkaTopic, Redelivery, _transformation
+from kafka_redelivery.spark import KafkaTopic, Query, Redelivery, _transformation
 from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark]
 
@@ -46,12 +47,10 @@ def orders(numbers: range) -> list[Sent]:
     ]
 
 
-def prepare(group: Group, redeliveries: int = 2) -> Redelivery:
+def prepare(group: Group, redeliveries: int = 2, checkpoint: str = "checkpoint") -> Redelivery:
     """Create the topics of a group whose driver schedules, with so many redeliveries."""
     policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": redeliveries}
-    group.prepare(
-        pipeline={"checkpoint": "checkpoint", "scheduler": "driver"}, policyEntry={"redeliveryPolicy": policy}
-    )
+    group.prepare(pipeline={"checkpoint": checkpoint, "scheduler": "driver"}, policyEntry={"redeliveryPolicy": policy})
     return Redelivery.load(group.file)
 
 
@@ -181,6 +180,44 @@ def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
     assert rows[13]["euros"] == 13.0
     assert found.select(F.unix_micros("at")).distinct().collect() == [(1_700_000_000_123_456,)]
     assert group.dead() == Counter({n: 1 for n in range(20) if n % 10 in {1, 2}})
+
+
+@pytest.mark.long
+def test_two_queries_run_in_one_session(group: Group, spark: SparkSession, tmp_path: Path) -> None:
+    """At once, each with its own function of SQL, scheduler and end; they share the folder of the checkpoints."""
+    other = Group(group.cluster, f"{group.name}.b", tmp_path / "other")
+    other.folder.mkdir()
+
+    def start(each: Group, retried: str) -> Query:
+        r = prepare(each, checkpoint=str(tmp_path / "checkpoint"))
+        text = f"SELECT n, _record, _record.attempt AS attempt, CASE WHEN {retried} THEN retry('later') END AS _failure"
+
+        def later(given: DataFrame) -> DataFrame:
+            return given.sparkSession.sql(text + " FROM {rows}", rows=given)
+
+        return r.start(spark, later, to=r.kafka(each.output), schema=SCHEMA)
+
+    def attempts(each: Group) -> dict[int, int]:
+        sent = [json.loads(record.value or b"") for record in each.cluster.read(each.output)]
+        assert len({row["n"] for row in sent}) == len(sent)
+        return {row["n"]: row["attempt"] for row in sent}
+
+    def send(each: Group, first: int) -> None:
+        each.cluster.produce(each.source, orders(range(first, first + 10)))
+
+    first, second = (start(each, f"n % 2 = {odd} AND _record.attempt < 3") for odd, each in enumerate((group, other)))
+    send(group, 0)
+    send(other, 0)
+    for each, odd in ((group, 0), (other, 1)):
+        until(lambda: len(attempts(each)) == 10, "all are sent", within_s=MINUTES.total_seconds())  # noqa: B023 - at once
+        assert attempts(each) == {n: 3 if n % 2 == odd else 1 for n in range(10)}
+    first.stop()
+    assert second.isActive
+    send(other, 10)
+    until(lambda: len(attempts(other)) == 20, "the other one goes on", within_s=MINUTES.total_seconds())
+    second.stop()
+    assert [first.isActive, second.isActive] == [False, False]
+    assert [group.dead(), other.dead()] == [{}, {}]
 
 
 def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> None:

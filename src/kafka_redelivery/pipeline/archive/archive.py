@@ -318,7 +318,6 @@ def _start(spark: SparkSession, archive: Archive, found: Positions) -> Streaming
     # Spark splits one that is much larger than others.
     letters = dead_letters(records, archive.codecs, found.marks, archive.settings.group).hint("rebalance", *layout)
     writer = letters.writeStream.queryName("archive").format("delta").partitionBy(*layout)
-    writer = writer.option("compression", "zstd")
     # A table of an earlier version gets the columns of this one.
     writer = writer.option("mergeSchema", "true")
     writer = writer.option("checkpointLocation", archive.checkpoint).trigger(availableNow=True)

@@ -50,6 +50,8 @@ DELTA_CONFIGURATION: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     "spark.databricks.delta.optimize.maxFileSize": str(_TARGET_BYTES),
     "spark.databricks.delta.optimize.minFileSize": str(_TARGET_BYTES // 2),
+    # Of all commands: an option is that of one write alone.
+    "spark.sql.parquet.compression.codec": "zstd",
 }
 """Settings of a session that writes the table."""
 
@@ -202,19 +204,21 @@ def erase(spark: SparkSession, path: str, chosen: Predicate, *, dry_run: bool = 
         PipelineError: ``where`` takes too long.
         PipelineRefusedError: there is no Delta table, or the session does not have Delta.
     """
+    read_table(spark, path)  # refuses what is no table
+    files = LakeFiles(spark, path)
+    # Before the rows are counted, so that no other process can write to the table unnoticed.
+    before = None if dry_run else _version(spark, files)
     frame = read_table(spark, path, schema=ARCHIVE_SCHEMA).select("*", F.col("_metadata.file_path").alias(_FILE))
     rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
-    files = LakeFiles(spark, path)
-    before = _version(spark, files)
     with nullcontext() if chosen.where is None else limited(spark, chosen.within):
         found = rows.collect()
-    names = {row[_FILE] for row in found}
-    if not dry_run:
-        found = _erase(spark, files, names, chosen, before) or found
+    if before is not None:
+        erased = _erase(spark, files, {row[_FILE] for row in found}, chosen, before)
+        found = found if erased is None else erased
     origins: Counter[str] = Counter()
     for row in found:
         origins[row["origin"]] += row["count"]
-    return Erasure(origins.total(), len(names), dict(sorted(origins.items())))
+    return Erasure(origins.total(), len({row[_FILE] for row in found}), dict(sorted(origins.items())))
 
 
 def _erase(
@@ -235,7 +239,7 @@ def _erase(
         rows = rows.hint("rebalance", *partition_columns(spark, files))
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({listed})")
         token = secrets.token_hex(8)
-        writer.option("compression", "zstd").option("userMetadata", token).save(files.root)
+        writer.option("userMetadata", token).save(files.root)
         ours = _version(spark, files, token)
         if ours != before + 1:
             replaced = spark.read.option("versionAsOf", ours - 1).format("delta").load(files.root).withColumns(lacking)
@@ -250,10 +254,10 @@ def _erase(
 
 def _version(spark: SparkSession, files: LakeFiles, token: str | None = None) -> int:
     """Return the last version of the table, or the one that has been written with a token."""
-    history = spark.sql(f"DESCRIBE HISTORY {_name(files)}")
+    last = " LIMIT 1" if token is None else ""
+    history = spark.sql(f"DESCRIBE HISTORY {_name(files)}{last}")
     chosen = history if token is None else history.where(F.col("userMetadata") == token)
-    found: int = chosen.agg(F.max("version")).collect()[0][0]
-    return found
+    return int(chosen.collect()[0]["version"])
 
 
 def _origin_is(pattern: str) -> Column:
