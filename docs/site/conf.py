@@ -32,13 +32,18 @@ _SECTION: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
 _LINK: Final = re.compile(r"\[([^]\n]+)\]\(([^)#:\n]+)\)")
 
 
-def navigation(text: str) -> dict[str, list[str]]:
-    """Return the pages that each section of ``docs/README.md`` links to, in their order."""
+def navigation(text: str) -> dict[str, dict[str, str]]:
+    """Return the pages that each section of ``docs/README.md`` links to, in their order, with the text of the link."""
     _, *parts = _SECTION.split(text)
     return {
-        section: list(dict.fromkeys(path for _, path in _LINK.findall(body) if path.endswith(".md")))
+        section: {path: said for said, path in _LINK.findall(body) if path.endswith(".md")}
         for section, body in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def _entry(path: str, said: str) -> str:
+    """Return a line of the navigation: the text of the link if it is a name, else the page's own title."""
+    return f"{said} <{path}>" if said[0].isupper() else path
 
 
 def _tree(pages: list[str], *options: str) -> str:
@@ -50,7 +55,8 @@ def _prepare(_app: Sphinx, page: str, source: list[str]) -> None:
     folder = (ROOT / page).parent
     source[0] = _LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
     if page == root_doc:
-        source[0] += "".join(_tree(pages, f":caption: {name}") for name, pages in navigation(source[0]).items())
+        for name, pages in navigation(source[0]).items():
+            source[0] += _tree([_entry(*each) for each in pages.items()], f":caption: {name}")
     elif page == "docs/reference/alerts":
         source[0] += _tree(["../runbooks/*"], ":glob:")
 

@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import kafka_redelivery
+import kafka_redelivery.spark
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.acls import AclRole, rights
@@ -396,9 +396,15 @@ _WIDTH: Final = 100
 
 
 def _python() -> list[str]:
-    lines = _title("Python", "The public names of `kafka_redelivery`. All others may change with any version.")
-    for name in sorted(kafka_redelivery._HOMES):  # noqa: SLF001 - with those that need an extra
-        value = getattr(kafka_redelivery, name)
+    lines = _title(
+        "Python",
+        "The public names of `kafka_redelivery` and of `kafka_redelivery.spark`. All others may change.",
+    )
+    public = {name: getattr(kafka_redelivery, name) for name in sorted(kafka_redelivery._HOMES)}  # noqa: SLF001 - all
+    public |= {
+        f"spark.{name}": getattr(kafka_redelivery.spark, name) for name in sorted(kafka_redelivery.spark.__all__)
+    }
+    for name, value in public.items():
         lines += [f"## {name}", "", "```python", _signature(name, value), "```", ""]
         lines += [_paragraph(each) for each in _paragraphs(inspect.getdoc(value) or "")[:1]]
         rows = [(_code(own), _plain(_paragraphs(inspect.getdoc(each) or "-")[0])) for own, each in _members(value)]

@@ -17,6 +17,9 @@ REPLACED: Final = {
 }
 """Words that are not used, and what to write."""
 
+LIMIT: Final = 47_000
+"""Most words of the handwritten pages, code included. The aim is 32,000: lower it with each page that gets shorter."""
+
 _FOLDERS: Final = ("deploy", "docs", "examples", "grafana", "src")
 _ENDINGS: Final = {".py", ".md", ".yaml", ".yml", ".html", ".j2", ".json"}
 
@@ -37,3 +40,9 @@ def test_a_replaced_word_stays_replaced(pattern: str) -> None:
         if word.search(line)
     ]
     assert lines == [], f"write: {REPLACED[pattern]}"
+
+
+def test_the_documentation_stays_short() -> None:
+    """A new paragraph replaces another one. What the code says is in docs/reference, which is not counted."""
+    pages = [path for path in ROOT.glob("docs/**/*.md") if path.parent.name != "reference"]
+    assert sum(len(path.read_text(encoding="utf-8").split()) for path in pages) <= LIMIT
