@@ -93,6 +93,7 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
     assert r'"zOrderBy":"[\"origin\"]"' in log
     assert not [text for text in _TOLD if text in log]
+    assert {pq.read_metadata(path).row_group(0).column(0).compression for path in _files(table)} == {"ZSTD"}
 
     cluster.produce(f"DLQ.{first}", [letter(first, 5)])
     assert run_archive(archive_session(spark), archive).letters == 1
