@@ -22,6 +22,8 @@ from pydantic.fields import FieldInfo
 
 import kafka_redelivery.spark
 from kafka_redelivery.cli.main import app
+from kafka_redelivery.dead_letters.foreign.systems import SYSTEMS, Place, System
+from kafka_redelivery.dead_letters.where.columns import COLUMNS, ColumnKind
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.acls import AclRole, rights
 from kafka_redelivery.topology.cluster.kafka_rights import Right
@@ -31,6 +33,7 @@ from kafka_redelivery.topology.config.settings import HandlerDefaults, Settings,
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Metric, MetricKind
 from kafka_redelivery.topology.wire.headers import CONTRACT
+from tests.crash.points import STEPS
 from tests.scenarios.attacks import EFFECTS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -43,10 +46,13 @@ def documents() -> dict[Path, str]:
     pages = {
         "alerts": _alerts(),
         "attacks": _attacks(),
+        "columns": _columns(),
         "commands": _commands(),
         "exit-codes": _exit_codes(),
         "headers": _headers(),
+        "kill-points": _kill_points(),
         "metrics": _metrics(),
+        "other-systems": _other_systems(),
         "python": _python(),
         "rights": _rights(),
         "settings": _settings(),
@@ -387,6 +393,51 @@ def _exit_codes() -> list[str]:
     lines += _table(("code", "name", "meaning"), rows)
     lines += ["130 and 143: ended at once by SIGINT or SIGTERM, during the start or by a second signal."]
     return lines
+
+
+# Dead letters
+
+
+def _columns() -> list[str]:
+    lines = _title(
+        "Columns of --where", "What a condition can ask of a dead letter. [Conditions](../where.md) has examples."
+    )
+    shown = {kind: "texts by name" if kind is ColumnKind.MAP else str(kind) for kind in ColumnKind}
+    rows = [(_code(column.name), shown[column.kind], column.meaning) for column in COLUMNS]
+    return lines + _table(("column", "type", "what it is"), rows)
+
+
+_PLACES: Final = {
+    Place.FIRST: "before the record's",
+    Place.LAST: "behind the record's",
+    Place.ALONE: "instead of the record's",
+}
+
+
+def _other_systems() -> list[str]:
+    lines = _title(
+        "Other systems",
+        "The systems whose dead letters `redelivery dlq --bootstrap` knows. [Other systems](../other-systems.md) says "
+        "how to send them again.",
+    )
+    head = ("system", "`--system`", "recognised by", "its headers are", "removed", "not said", "recorded from")
+    return lines + _table(head, map(_system, SYSTEMS))
+
+
+def _system(system: System) -> tuple[str, ...]:
+    marks = " or ".join(", ".join(map(_code, each)) for each in system.marks)
+    removed = ", ".join(map(_code, system.removed))
+    proof = system.proof or "only documented"
+    return system.title, _code(system.name), marks, _PLACES[system.place], removed, system.lacks, proof
+
+
+def _kill_points() -> list[str]:
+    lines = _title(
+        "Kill points",
+        "The steps before and after which tests kill workers and schedulers. [Guarantees](../guarantees.md) says what "
+        "they show.",
+    )
+    return lines + _table(("step", "what the process does"), [(_code(step), text) for step, text in STEPS.items()])
 
 
 # Public names of Python

@@ -1,15 +1,4 @@
-from pathlib import Path
-
 from tests.crash.points import POINTS, SAMPLE, STEPS
-
-GUARANTEES = Path(__file__).parents[3] / "docs" / "guarantees.md"
-
-
-def test_every_step_is_in_the_documentation() -> None:
-    """docs/guarantees.md has a row for each step at which processes are killed, and no other row."""
-    rows = [row for row in GUARANTEES.read_text().splitlines() if row.startswith("| `")]
-
-    assert rows == [f"| `{step}` | {meaning} |" for step, meaning in STEPS.items()]
 
 
 def test_every_step_has_its_kill_points() -> None:

@@ -46,11 +46,8 @@ def test_each_example_is_what_the_page_says(expression: str, said: str, letter: 
     assert found == [({"true": True, "false": False, "null": None}[said],)]
 
 
-def test_each_column_is_listed_with_its_type_and_meaning() -> None:
-    """In their order."""
-    shown = {kind: "texts by name" if kind is ColumnKind.MAP else str(kind) for kind in ColumnKind}
-    rows = [f"| `{column.name}` | {shown[column.kind]} | {column.meaning} |" for column in COLUMNS]
-    assert "\n".join(rows) in PAGE
+def test_there_are_examples() -> None:
+    """The pattern finds them."""
     assert len(EXAMPLES) > 25
 
 
