@@ -135,7 +135,7 @@ def _section_names() -> dict[type[Section], str]:
                     many = (
                         "[]" if "tuple" in str(field.annotation) else ".NAME" if "dict" in str(field.annotation) else ""
                     )
-                    found[inner] = f"{found[section]}.{field.alias}{many}".lstrip(".")
+                    found[inner] = f"{found[section]}.{field.alias}{many}".lstrip(".").replace(".key", ".key, value")
                     queue.append(inner)
     order = [str(field.alias) for field in Settings.model_fields.values()]
     first = {name: number for number, name in enumerate(order)}
