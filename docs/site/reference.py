@@ -119,8 +119,8 @@ def _settings() -> list[str]:
         if bases:
             lines += [f"Has the settings of {' and '.join(_link(names[base]) for base in bases)}, too.", ""]
         fields = [field for name, field in section.model_fields.items() if name not in inherited]
-        rows = [(_code(each.alias), _kind(each, names), _default(each), _plain(each.description)) for each in fields]
-        lines += _table(("setting", "type", "default", "meaning"), rows) if rows else []
+        rows = [(_code(each.alias), _plain(each.description), _kind(each, names), _default(each)) for each in fields]
+        lines += _table(("setting", "meaning", "type", "default"), rows) if rows else []
     return lines
 
 
