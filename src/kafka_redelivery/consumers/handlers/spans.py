@@ -9,7 +9,9 @@ A process without traces does not import this module.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -41,6 +43,9 @@ _tracer: Final = trace.get_tracer("kafka_redelivery", version("kafka-redelivery"
 _w3c: Final = TraceContextTextMapPropagator()
 
 _NONE: Final[Mapping[str, SpanContext]] = {}
+
+_log = logging.getLogger(__name__)
+_logged: Final[set[type[Exception]]] = set()
 
 _last_call: ContextVar[SpanContext | None] = ContextVar("last_call", default=None)
 """The span of the last call in this thread or task: that of the failure, if the call has failed."""
@@ -89,6 +94,13 @@ class Call:
         self._token: Any = None
 
     def __enter__(self) -> Self:
+        with _no_failure_of_the_record():
+            self._begin()
+        _last_call.set(self.context)
+        self._token = attach(self.context)
+        return self
+
+    def _begin(self) -> None:
         first, single = self._delivered[0], len(self._delivered) == 1
         parent, links = SpanContext(), []
         for each in self._delivered:
@@ -111,9 +123,6 @@ class Call:
         self._began_s = monotonic_s()
         self._span = _tracer.start_span(f"{names.PROCESS} {first.topic}", parent, SpanKind.CONSUMER, attributes, links)
         self.context = trace.set_span_in_context(self._span, parent)
-        _last_call.set(self.context)
-        self._token = attach(self.context)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -123,9 +132,10 @@ class Call:
         if context.trace_flags.sampled:
             ids = format_trace_id(context.trace_id), format_span_id(context.span_id)
             note_call(self._group, monotonic_s() - self._began_s, *ids)
-        if error is not None:
-            self._say(error)
-        self._span.end()
+        with _no_failure_of_the_record():
+            if error is not None:
+                self._say(error)
+            self._span.end()
 
     def failed(self, number: int) -> None:
         """Say that so many records of the batch have failed; the call has not."""
@@ -137,9 +147,11 @@ class Call:
         if not outputs:
             return
         carrier: dict[str, str] = {}
-        propagate.inject(carrier, self.context)
+        names_of_traces: AbstractSet[str] = frozenset()
+        with _no_failure_of_the_record():
+            names_of_traces = propagate.get_global_textmap().fields
+            propagate.inject(carrier, self.context)
         pairs = [(name, value.encode()) for name, value in carrier.items()]
-        names_of_traces = propagate.get_global_textmap().fields
         for index, output in enumerate(outputs):
             own = [pair for pair in output.headers if pair[0] != LAST_ATTEMPT]
             traced = any(name in names_of_traces for name, _ in own)
@@ -183,6 +195,18 @@ class Call:
         if self._with_texts:
             event = {"exception.type": kind, "exception.message": text, "exception.stacktrace": frames}
             self._span.add_event("exception", {name: _encodable(each) for name, each in event.items() if each})
+
+
+@contextmanager
+def _no_failure_of_the_record() -> Iterator[None]:
+    """Let no sampler, processor or propagator of the program decide about a record. Each exception is logged once."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever a program has set up
+        kind = type(error)
+        if kind not in _logged:
+            _logged.add(kind)
+            _log.warning("OpenTelemetry has failed; the record is handled without its span", exc_info=error)
 
 
 def _encodable(text: str) -> str:
@@ -332,14 +356,18 @@ def traceparent(context: SpanContext) -> str:
 def current_carrier() -> Mapping[str, str]:
     """Return what another process needs to continue the current span."""
     carrier: dict[str, str] = {}
-    propagate.inject(carrier)
+    with _no_failure_of_the_record():
+        propagate.inject(carrier)
     return carrier
 
 
 @contextmanager
 def continued(carrier: Mapping[str, str]) -> Iterator[None]:
     """Continue the span of another process while the block runs."""
-    token = attach(propagate.extract(carrier, SpanContext()))
+    context = SpanContext()
+    with _no_failure_of_the_record():
+        context = propagate.extract(carrier, context)
+    token = attach(context)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import Annotated, Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import propagate, trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -131,6 +131,22 @@ class Order:
     """A value."""
 
     amount: int
+
+
+class Broken:
+    """A tracer and a propagator that a program has set up, and that raise."""
+
+    fields = frozenset({"traceparent"})
+
+    def start_span(self, *_: object, **__: object) -> None:
+        """See a tracer."""
+        raise RuntimeError("no such sampler")
+
+    def extract(self, *_: object, **__: object) -> None:
+        """See a propagator."""
+        raise RuntimeError("no such header")
+
+    inject = extract
 
 
 def refuse(_: Record) -> None:
@@ -465,3 +481,26 @@ def test_the_histogram_of_calls_has_the_last_trace_as_exemplar(exported: Exporte
     assert group == "billing"
     assert exemplar.labels["trace_id"] == traceparent(exported.only).split("-")[1]
     assert exemplar.value > 0
+
+
+@pytest.mark.usefixtures("exported")
+@pytest.mark.parametrize("broken", ["_tracer", "propagate.extract", "propagate.inject"])
+def test_what_a_program_has_set_up_decides_about_no_record(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
+    """The record is handled, its outputs are written, and the exception is in the log once."""
+    monkeypatch.setattr(module, "_logged", set())
+    name = broken.rpartition(".")[2]
+    target = module if broken == "_tracer" else propagate
+    monkeypatch.setattr(target, name, Broken() if broken == "_tracer" else getattr(Broken(), name))
+
+    def handle(_: Record, context: Context) -> None:
+        context.send("receipts", b"paid")
+
+    source_of_all = source()
+    for offset in range(2):
+        given = run(handle, record(offset=offset, headers=PRODUCER), of=source_of_all)
+        assert not failures(given)
+        [(_, outputs)] = given.outputs
+        assert [output.value for output in outputs] == [b"paid"]
+    assert len([each for each in caplog.records if "OpenTelemetry has failed" in each.message]) == 1
