@@ -98,6 +98,15 @@ def is_transient_for_consumer(error: KafkaError) -> bool:
     return is_transient(error) or error.code() in _TRANSIENT_FOR_CONSUMERS or error.retriable()
 
 
+def is_late(error: KafkaError) -> bool:
+    """Whether the client has no answer in time.
+
+    An admin client without topics learns the cluster's controller only when it connects, and sends most requests to
+    that node, also while the node is gone: another client has to ask.
+    """
+    return error.code() == KafkaError._TIMED_OUT  # noqa: SLF001 - the client's own name
+
+
 def is_end(error: KafkaError) -> bool:
     """Whether it is no error, but the event that the end of a partition is reached."""
     return error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - the client's own name

@@ -6,15 +6,17 @@ import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from contextlib import suppress
 from time import monotonic
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError, TransportError
+from kafka_redelivery.transport.kafka_errors import is_late
 from kafka_redelivery.transport.opening import open_admin
 from kafka_redelivery.transport.protocols import Partition
 
@@ -91,6 +93,7 @@ class ForbiddenTopics:
         """Keep the settings of an admin client, which connects when it is needed."""
         self._config = admin
         self._client: AdminClient | None = None
+        self._late = False
         self._problems: dict[str, str] = {}
         self._asked: dict[str, Future[TopicDescription]] = {}
         self._backoff = Backoff()
@@ -121,14 +124,18 @@ class ForbiddenTopics:
             if topic in self._problems and _is_readable(answer):
                 del self._problems[topic]
                 _log.info("topic %s may be read again", topic)
-        if not self._problems or any(map(_is_late, self._asked.values())):
-            self._client = None  # it would go on asking a controller that is gone
+        self._late = any(map(_had_no_answer, self._asked.values()))
+        if not self._problems:
+            self._client = None
         self._asked = {}
         self._backoff = self._backoff.failed(monotonic())
 
     def _ask(self) -> None:
         if self._client is None:
             self._client = open_admin(self._config, admin_log)
+        elif self._late:
+            with suppress(KafkaException, TransportError):  # otherwise the same client asks again
+                self._client = open_admin(self._config, admin_log)
         self._asked = self._client.describe_topics(
             TopicCollection(list(self._problems)),
             include_authorized_operations=True,
@@ -144,6 +151,6 @@ def _is_readable(answer: Future[TopicDescription]) -> bool:
     return operations is None or AclOperation.READ in operations
 
 
-def _is_late(answer: Future[TopicDescription]) -> bool:
+def _had_no_answer(answer: Future[TopicDescription]) -> bool:
     error = answer.exception()
-    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT  # noqa: SLF001 - the client's own name
+    return isinstance(error, KafkaException) and is_late(error.args[0])

@@ -140,7 +140,8 @@ class Call:
     def failed(self, number: int) -> None:
         """Say that so many records of the batch have failed; the call has not."""
         if number:
-            self._span.set_attribute(names.FAILED, number)
+            with _no_failure_of_the_record():
+                self._span.set_attribute(names.FAILED, number)
 
     def onto(self, outputs: list[Output]) -> None:
         """Let records that the handler emits continue the trace, unless it has given them headers of a trace."""
@@ -148,10 +149,11 @@ class Call:
             return
         carrier: dict[str, str] = {}
         names_of_traces: AbstractSet[str] = frozenset()
+        pairs: HeaderList = []
         with _no_failure_of_the_record():
             names_of_traces = propagate.get_global_textmap().fields
             propagate.inject(carrier, self.context)
-        pairs = [(name, value.encode()) for name, value in carrier.items()]
+            pairs = [(name, value.encode()) for name, value in carrier.items()]
         for index, output in enumerate(outputs):
             own = [pair for pair in output.headers if pair[0] != LAST_ATTEMPT]
             traced = any(name in names_of_traces for name, _ in own)
@@ -206,6 +208,7 @@ def _no_failure_of_the_record() -> Iterator[None]:
         kind = type(error)
         if kind not in _logged:
             _logged.add(kind)
+            error.__context__ = None  # the handler's exception, whose text may not be for the log
             _log.warning("OpenTelemetry has failed; the record is handled without its span", exc_info=error)
 
 
@@ -300,7 +303,7 @@ def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable
                 result = inner(*arguments)
             finally:
                 if running.get(record.message_id) is span.context:  # else that of its redelivery, after a deadline
-                    del running[record.message_id]
+                    running.pop(record.message_id, None)
             span.onto(context.outputs)
         return result
 

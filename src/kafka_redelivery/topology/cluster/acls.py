@@ -355,7 +355,8 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
 
     At start a role describes its topics and their configurations, and a worker, query or scheduler reads some of them.
     A right to write, delete or create is missed later, and by some records only, so a start goes on without it. The
-    control topic is optional, and so are the topics of `redelivery dlq` for all roles but apply, which creates them.
+    control topic is optional, and so are the topics of `redelivery dlq` for all roles but apply, which creates them;
+    of one that may be described the configuration has to be readable.
 
     Args:
         settings: the configuration.

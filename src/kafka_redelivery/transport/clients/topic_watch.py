@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from types import MappingProxyType
@@ -17,6 +18,8 @@ from kafka_redelivery.transport.admin.topics import ABSENT
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.kafka_errors import is_late
 from kafka_redelivery.transport.opening import open_admin
 
 _INTERVAL_S = 5.0
@@ -51,6 +54,8 @@ class TopicWatch:
         self._ask_at_s = monotonic() + _INTERVAL_S
         self._unanswered = False
         """Whether the last question of :meth:`poll` had no answer."""
+
+        self._late = False
 
     def look(self, topics: Iterable[str]) -> dict[str, FoundTopic]:
         """Return the topics that may be described; wait until Kafka answers. One that does not exist has no partitions.
@@ -91,6 +96,9 @@ class TopicWatch:
     def _ask(self, topics: list[str]) -> _Answers:
         if self._client is None:
             self._client = open_admin(self._config, admin_log)
+        elif self._late:
+            with suppress(KafkaException, TransportError):  # otherwise the same client asks again
+                self._client, self._pending = open_admin(self._config, admin_log), None
         return _Answers(
             self._client.describe_cluster(request_timeout=_TIMEOUT_S),
             self._client.describe_topics(TopicCollection(topics), request_timeout=_TIMEOUT_S),
@@ -102,16 +110,14 @@ class TopicWatch:
         known: Mapping[str, FoundTopic],
         missing: Mapping[str, FoundTopic] = MappingProxyType({}),
     ) -> dict[str, FoundTopic]:
-        """Return :meth:`_Answers.found`. After an error the next question opens a client.
-
-        A client without topics asks for the cluster's controller only when it connects, and sends these requests to
-        that node, also while the node is gone.
-        """
+        """Return :meth:`_Answers.found`. If there is no answer in time, another client asks the next question."""
         try:
-            return answers.found(known, missing)
-        except KafkaException:
-            self._client = None
+            found = answers.found(known, missing)
+        except KafkaException as exception:
+            self._late = is_late(exception.args[0])
             raise
+        self._late = False
+        return found
 
     def _take_answer(self, answers: _Answers, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
         self._pending = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from opentelemetry import propagate, trace
@@ -18,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanKind, StatusCode
 from pydantic import AfterValidator
 
 from kafka_redelivery import Batch, Context, Record
@@ -504,3 +505,18 @@ def test_what_a_program_has_set_up_decides_about_no_record(
         [(_, outputs)] = given.outputs
         assert [output.value for output in outputs] == [b"paid"]
     assert len([each for each in caplog.records if "OpenTelemetry has failed" in each.message]) == 1
+
+
+def test_the_text_of_an_exception_is_not_in_the_log_of_one_of_opentelemetry(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be what `failureDetails: class-only` keeps out."""
+    monkeypatch.setattr(module, "_logged", set())
+    tracer = Mock(wraps=exported.tracer)
+    tracer.start_span.return_value.end.side_effect = RuntimeError("no such exporter")
+    tracer.start_span.return_value.get_span_context.return_value = INVALID_SPAN_CONTEXT
+    monkeypatch.setattr(module, "_tracer", tracer)
+    given = run(refuse, record(0), changed=lambda handler: replace(handler, details=FailureDetails.CLASS_ONLY))
+    assert [each.exception for each in failures(given).values()] == ["ValueError"]
+    assert "no such exporter" in caplog.text
+    assert "no card" not in caplog.text
