@@ -252,8 +252,17 @@ def _records(command: Any, name: str) -> tuple[str, list[tuple[str, str]]]:  # n
 
 
 def _options(records: Iterable[tuple[str, str]]) -> list[str]:
-    rows = [(_code(name), _plain(text)) for name, text in records]
+    rows = [_option(name, text) for name, text in records]
     return _table(("option", "meaning"), rows) if rows else []
+
+
+def _option(name: str, text: str) -> tuple[str, str]:
+    """Return a row; the values of an option stand in its meaning, because a name of many words is too wide."""
+    values = re.search(r" <(?:list\[)?(\w[\w|-]*\|[\w|-]+)\]?>", name)
+    if values is None:
+        return _code(name), _plain(text)
+    said = ", ".join(map(_code, values[1].split("|")))
+    return _code(name.replace(values[0], " VALUE")), f"{_plain(text)} One of {said}."
 
 
 def _paragraphs(text: str) -> list[str]:
