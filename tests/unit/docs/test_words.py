@@ -17,8 +17,10 @@ REPLACED: Final = {
 }
 """Words that are not used, and what to write."""
 
-LIMIT: Final = 37_200
-"""Most words of the handwritten pages, code included. The aim is 32,000: lower it with each page that gets shorter."""
+LIMIT: Final = 33_566
+"""Most words of the handwritten pages, fenced code not counted. The aim is 32,000: lower it with each shorter page."""
+
+_FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 _FOLDERS: Final = ("deploy", "docs", "examples", "grafana", "src")
 _ENDINGS: Final = {".py", ".md", ".yaml", ".yml", ".html", ".j2", ".json"}
@@ -43,6 +45,10 @@ def test_a_replaced_word_stays_replaced(pattern: str) -> None:
 
 
 def test_the_documentation_stays_short() -> None:
-    """A new paragraph replaces another one. What the code says is in docs/reference, which is not counted."""
+    """A new paragraph replaces another one.
+
+    Fenced code is not counted, so no example gets shorter for this test. What the code says is in docs/reference, which
+    is not counted either.
+    """
     pages = [path for path in ROOT.glob("docs/**/*.md") if path.parent.name != "reference"]
-    assert sum(len(path.read_text(encoding="utf-8").split()) for path in pages) <= LIMIT
+    assert sum(len(_FENCED.sub("", path.read_text(encoding="utf-8")).split()) for path in pages) <= LIMIT
