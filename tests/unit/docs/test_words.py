@@ -17,7 +17,7 @@ REPLACED: Final = {
 }
 """Words that are not used, and what to write."""
 
-LIMIT: Final = 32_603
+LIMIT: Final = 31_929
 """Most words of the handwritten pages, fenced code not counted. The aim is 32,000: lower it with each shorter page."""
 
 _FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
