@@ -17,8 +17,8 @@ _IGNORED: Final = ".gitignore"
 
 _CONFIGURATION: Final = f"""\
 # yaml-language-server: $schema={_SCHEMA}
-# Reads orders, writes receipts. Every setting: docs/configuration.md of kafka-redelivery; after an upgrade write the
-# schema anew: redelivery config schema > {_SCHEMA}
+# Reads orders, writes receipts. Every setting: docs/reference/settings.md of kafka-redelivery; after an upgrade write
+# the schema anew: redelivery config schema > {_SCHEMA}
 group: GROUP
 kafka:
   bootstrap.servers: localhost:9092
