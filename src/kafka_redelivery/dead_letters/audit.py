@@ -2,7 +2,7 @@
 
 Jobs and their cancellations say it themselves. Whatever else a person does through the console is written as a note
 beside them, before it is done, so that nothing is done that is not written. Only `redelivery pause` and `resume` write
-it afterwards, because an emergency does not wait for it.
+it directly afterwards, because an emergency does not wait for it.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def note_pause(
     note: str,
     *,
     pauses: bool,
-    done: bool = False,
+    done_ms: int | None = None,
 ) -> None:
-    """Write that a person pauses or resumes; without targets everything. ``done`` and errors as :func:`write_note`."""
+    """Write that a person pauses or resumes; without targets everything. More, and errors, as :func:`write_note`."""
     about = ", ".join(map(str, targets)) or "everything"
     about += f" until {printable_time(until_ms)}" if until_ms else ""
-    write_note(settings, by, "pause" if pauses else "resume", about, note=note, done=done)
+    write_note(settings, by, "pause" if pauses else "resume", about, note=note, done_ms=done_ms)
 
 
 def write_note(
@@ -107,7 +107,7 @@ def write_note(
     topics: TopicIds | None = None,
     note: str = "",
     *,
-    done: bool = False,
+    done_ms: int | None = None,
 ) -> None:
     """Write what a person is about to do.
 
@@ -119,7 +119,7 @@ def write_note(
         job: the id of the job that it is about.
         topics: of the letters that it is about.
         note: why.
-        done: whether it is done already. Otherwise an error says that nothing is done.
+        done_ms: when it was done (epoch ms), if it was. Otherwise an error says that nothing is done.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -127,10 +127,11 @@ def write_note(
     """
     topic, _ = job_topics(settings, settings.group)
     name = secrets.token_hex(5)
-    entry = Note(at_ms=wall_clock_ms(), by=by, what=what, about=about, job=job, topics=topics or TopicIds(), note=note)
+    at_ms = wall_clock_ms() if done_ms is None else done_ms
+    entry = Note(at_ms=at_ms, by=by, what=what, about=about, job=job, topics=topics or TopicIds(), note=note)
     key, value = note_record(name, entry)
     records = [ProducerRecord(topic, 0, key, value)]
-    undone = "" if done else "nothing is done, because it cannot be written to the audit trail: "
+    undone = "" if done_ms is not None else "nothing is done, because it cannot be written to the audit trail: "
     try:
         with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:
             writer.write(records, {})

@@ -1,5 +1,6 @@
 """The reference is what the code says, and the code says something of everything."""
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -29,9 +30,12 @@ def test_each_setting_has_a_meaning(section: type[Section]) -> None:
 
 
 def test_each_command_and_option_has_help() -> None:
-    """No cell of the reference is empty that says what something means."""
+    """No cell of the reference is empty that says what something means, and a text follows each command."""
     text = next(text for path, text in documents().items() if path.name == "commands.md")
     assert [line for line in text.splitlines() if line.endswith("|  |")] == []
+    commands = re.findall(r"^## (redelivery .*)\n\n(.*)", text, re.MULTILINE)
+    assert len(commands) == text.count("\n## redelivery ") > 0
+    assert [name for name, about in commands if not re.match(r"\w", about) or about.startswith("Also: ")] == []
 
 
 def test_each_header_is_explained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,8 +73,8 @@ def pause(
     if asks:
         ask(f"pause all sources and tiers of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
-    seen = pausing.pause(settings, targets, until_ms, wait_s, listing, by=author(), note=note)
-    _note(settings, targets, until_ms, note, pauses=True)
+    on_written = partial(_note, settings, targets, until_ms, note, pauses=True)
+    seen = pausing.pause(settings, targets, until_ms, wait_s, listing, by=author(), note=note, on_written=on_written)
     _print(seen, as_json=as_json)
 
 
@@ -103,22 +104,27 @@ def resume(
     if asks:
         ask(f"end all pauses of the group {settings.group}?")
     listing = GroupMembers(settings.kafka, every_protocol=True)
-    seen = pausing.resume(settings, targets, wait_s, listing)
-    _note(settings, targets, None, note, pauses=False)
+    on_written = partial(_note, settings, targets, None, note, pauses=False)
+    seen = pausing.resume(settings, targets, wait_s, listing, on_written=on_written)
     _print(seen, as_json=as_json)
 
 
-def _note(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, note: str, *, pauses: bool) -> None:
-    """Write what was done to the audit trail. A pause is needed in an emergency, so it does not wait for that."""
+def _note(
+    settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, note: str, done_ms: int, *, pauses: bool
+) -> None:
+    """Write what was done to the audit trail. A pause is needed in an emergency, so it does not need that."""
     from kafka_redelivery.consumers.errors import RedriveError
     from kafka_redelivery.dead_letters.audit import note_pause
     from kafka_redelivery.dead_letters.ledger import author
     from kafka_redelivery.transport.errors import TransportError
 
     try:
-        note_pause(settings, author(), targets, until_ms, note, pauses=pauses, done=True)
+        note_pause(settings, author(), targets, until_ms, note, pauses=pauses, done_ms=done_ms)
     except (RedriveError, TransportError) as error:
         stderr().print(f"it is not in the audit trail: {error}", style="yellow")
+    except KeyboardInterrupt:
+        stderr().print("it may not be in the audit trail: its note was interrupted", style="yellow")
+        raise
 
 
 def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: bool, yes: bool, as_json: bool) -> bool:

@@ -122,6 +122,7 @@ def pause(
     *,
     by: str = "",
     note: str = "",
+    on_written: Callable[[int], None] | None = None,
 ) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
@@ -133,6 +134,7 @@ def pause(
         listing: lists the members of the group, which are waited for. Without it a new one does.
         by: who pauses.
         note: why.
+        on_written: as of :func:`write_and_wait`.
 
     Raises:
         ConsumersError: there is no control topic.
@@ -143,11 +145,16 @@ def pause(
         ended = [each for each, known in before.pauses.items() if not known.holds(now_ms)]
         return [*tombstones(ended), *(pause_record(target, until_ms, now_ms, by, note) for target in targets)]
 
-    return write_and_wait(settings, records, wait_s, listing)
+    return write_and_wait(settings, records, wait_s, listing, on_written)
 
 
 def resume(
-    settings: Settings, targets: Sequence[PauseTarget], wait_s: float, listing: GroupMembers | None = None
+    settings: Settings,
+    targets: Sequence[PauseTarget],
+    wait_s: float,
+    listing: GroupMembers | None = None,
+    *,
+    on_written: Callable[[int], None] | None = None,
 ) -> AppliedPauses:
     """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
 
@@ -155,7 +162,7 @@ def resume(
         named = set(targets or before.pauses)
         return tombstones(each for each, known in before.pauses.items() if each in named or not known.holds(now_ms))
 
-    return write_and_wait(settings, records, wait_s, listing)
+    return write_and_wait(settings, records, wait_s, listing, on_written)
 
 
 def control_tail(settings: Settings, *, keep_records: bool = False) -> ControlTail:
@@ -187,6 +194,7 @@ def write_and_wait(
     records: Callable[[Pauses, int], list[ControlRecord]],
     wait_s: float,
     listing: GroupMembers | None = None,
+    on_written: Callable[[int], None] | None = None,
 ) -> AppliedPauses:
     """Write what an operator has decided to the control topic, and wait until all processes obey.
 
@@ -195,6 +203,7 @@ def write_and_wait(
         records: returns them, from what the topic says and the time (epoch ms). Without any nothing is written.
         wait_s: how long to wait at most.
         listing: as of :func:`pause`.
+        on_written: is called with that time as soon as the records are written, before anything that can fail.
 
     Raises:
         ConsumersError: there is no control topic.
@@ -206,12 +215,15 @@ def write_and_wait(
             topic = settings.naming().control_topic()
             raise ConsumersError(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
         before = tail.read_to_end().readable()
-        decided = records(before, wall_clock_ms())
+        now_ms = wall_clock_ms()
+        decided = records(before, now_ms)
         if not decided:
             return observed(before, owners_of(settings, listing))
         # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
         written = [*tombstones(before.processes), *decided]
         append_control(settings.kafka, settings.naming().control_topic(), written)
+        if on_written is not None:
+            on_written(now_ms)
         return _await(tail, before, owners_of(settings, listing), wait_s)
 
 
