@@ -83,14 +83,27 @@ _OF_ONE: Final = {
 
 _HELPERS: Final = """\
 {{- define "redelivery.group" -}}
-{{- $problem := "config needs a redelivery.yaml with the group" }}
-{{- required $problem (get (fromYaml (get .Values.config "redelivery.yaml" | default "")) "group") }}
+{{- range .Values.env }}
+{{- if eq .name "REDELIVERY_GROUP" }}{{ fail "set the value group instead of REDELIVERY_GROUP in env" }}{{ end }}
+{{- end }}
+{{- $group := .Values.group | default (get (fromYaml (get .Values.config "redelivery.yaml" | default "")) "group") }}
+{{- $group = required "config needs a redelivery.yaml with the group" $group | toString }}
+{{- if contains "${" $group }}
+{{- fail "redelivery.yaml takes the group from a variable, which the chart does not know; set the value group" }}
+{{- end }}
+{{- $group }}
+{{- end }}
+
+{{- /* The user of a role, and its Secret: as `redelivery topology acls` names them. */}}
+{{- define "redelivery.user" -}}
+{{- $name := printf "%s-%s" (include "redelivery.group" (first .)) (last .) | lower }}
+{{- regexReplaceAll "[^a-z0-9.-]+" $name "-" | trimAll ".-" }}
 {{- end }}
 
 {{- define "redelivery.labels" -}}
 app.kubernetes.io/name: kafka-redelivery
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/part-of: {{ include "redelivery.group" . }}
+app.kubernetes.io/part-of: {{ include "redelivery.group" . | trunc 63 | trimAll "._-" | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
@@ -100,7 +113,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "redelivery.checksum" -}}
-{{ printf "%s %s" (toJson .Values.config) (toJson .Values.kafka) | sha256sum | trunc 10 }}
+{{ printf "%s %s %s" (toJson .Values.config) (toJson .Values.kafka) .Values.group | sha256sum | trunc 10 }}
 {{- end }}
 
 {{- define "redelivery.job" -}}
@@ -126,6 +139,9 @@ metadata:
     {{- include "redelivery.labels" . | nindent 4 }}
 data:
   REDELIVERY_KAFKA__BOOTSTRAP_SERVERS: {{ .Values.kafka.bootstrapServers | quote }}
+  {{- with .Values.group }}
+  REDELIVERY_GROUP: {{ . | quote }}
+  {{- end }}
 """
 
 _LABELS: Final = f"""
@@ -189,8 +205,9 @@ def _pods(manifest: _Manifest, name: str) -> None:
     manifest.put(r"image: kafka-redelivery(-console)?$", f'image: {{{{ include "redelivery.image" {image} }}}}')
     manifest.put(r"(configMapRef: \{name: )redelivery-kafka\}", rf'\1"{_RELEASE}-kafka"}}')
     manifest.put(r"(configMap: \{name: )redelivery\}", rf'\1"{_RELEASE}"}}')
-    manifest.put(r"value: billing-(\w+)\}", rf'value: "{_GROUP}-\1"}}')
-    manifest.put(r"secretName: billing-(\w+),", rf'secretName: "{_GROUP}-\1",')
+    user = r'"{{ include "redelivery.user" (list . "\1") }}"'
+    manifest.put(r"value: billing-(\w+)\}", rf"value: {user}}}")
+    manifest.put(r"secretName: billing-(\w+),", f"secretName: {user},")
     manifest.put(r"secretName: kafka-ca,", 'secretName: "{{ .Values.kafka.caSecret }}",')
     manifest.put_if(r"^ +- \{name: kafka-ca, .*\n", ".Values.kafka.caSecret")
     manifest.put_if(r"^ +- name: kafka-ca\n.*\n", ".Values.kafka.caSecret")
@@ -248,9 +265,12 @@ def _values() -> str:
 
 # The files in /app: configuration and handler. Handlers with packages of their own need an image of their own.
 # Users of Kafka and their Secrets are GROUP-worker, GROUP-scheduler, GROUP-apply and GROUP-console, with the group of
-# redelivery.yaml, as `redelivery topology acls` prints them.
+# redelivery.yaml in lower case and with - for what is not allowed there, as `redelivery topology acls` prints them.
 config:
 {texts}
+# Overrides the group of redelivery.yaml; needed if that takes it from a variable.
+group: ""
+
 kafka:
   bootstrapServers: {servers}
   # The Secret with ca.crt, mounted at /etc/kafka/ca; empty for brokers with a public certificate.

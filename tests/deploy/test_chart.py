@@ -9,6 +9,7 @@ import yaml
 
 from deploy.chart import BASE, CHART, RENDERED, RESULTS, files, fingerprint
 from deploy.validate import manifest_faults
+from kafka_redelivery.topology.cluster.kafka_rights import USER, default_principal
 
 CHANGED = "python -m deploy.chart, with helm on the path"
 
@@ -130,7 +131,22 @@ def test_users_are_those_of_the_group_in_the_configuration() -> None:
     """The group is said once."""
     options = [each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in rendered("options")]
     assert set(options) == {"payments"}
-    assert 'value: "billing-worker"' in (RENDERED / "scaled.yaml").read_text(encoding="utf-8")
+    assert 'value: "billing-worker"' in (RENDERED / "whole.yaml").read_text(encoding="utf-8")
+
+
+def test_a_group_that_is_no_name_in_kubernetes() -> None:
+    """Users and Secrets are those that `redelivery topology acls` prints; all else has the group as it is."""
+    for component, pod in pods("scaled").items():
+        role = {"topology": "apply"}.get(component, component)
+        user = default_principal("Billing_EU", role).removeprefix(USER)
+        (container,) = pod["containers"]
+        assert {"name": "REDELIVERY_KAFKA__SASL_USERNAME", "value": user} in container["env"]
+        assert [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "kafka-user"] == [user]
+    assert user.startswith("billing-eu-")
+    found = {each["metadata"]["name"]: each for each in rendered("scaled")}
+    assert found["shop-kafka"]["data"]["REDELIVERY_GROUP"] == "Billing_EU"
+    text = (RENDERED / "scaled.yaml").read_text(encoding="utf-8")
+    assert text.count('redelivery_lag{group="Billing_EU"}') == 2
 
 
 def test_options_change_what_they_say() -> None:
