@@ -203,8 +203,8 @@ class FrameEnds:
 
 
 _ANSWER_S: Final = 30.0
-_ADVISORIES: Final = "/topic/ActiveMQ.Advisory.Queue,ActiveMQ.Advisory.TempQueue"
-"""Both in one subscription, because Classic keeps no order between two."""
+_ADVISORIES: Final = "/topic/ActiveMQ.Advisory.Queue,/topic/ActiveMQ.Advisory.TempQueue"
+"""In one subscription, because Classic keeps no order between two. Each name needs its ``/topic/``."""
 
 _ADVISORY_S: Final = 5.0
 """How long to wait for an advisory; a broker may have none."""

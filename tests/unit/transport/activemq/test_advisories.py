@@ -49,7 +49,8 @@ class _Connection:
         """Send all when the temporary queue is made; ``None`` is a refusal."""
         assert ack == "auto"
         if not destination.startswith("/temp-queue/"):
-            topics = destination.removeprefix("/topic/").split(",")
+            assert all(each.startswith("/topic/") for each in destination.split(","))
+            topics = [each.removeprefix("/topic/") for each in destination.split(",")]
             self._subscriptions.append((topics, int(headers.get("activemq.prefetchSize", _PREFETCH))))
             return
         for topics, prefetch in reversed(self._subscriptions):
