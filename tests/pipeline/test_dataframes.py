@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -231,11 +232,23 @@ def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> 
         r.start(spark, lambda given: given.withColumn("_failure", F.lit("bad")), schema=SCHEMA)
 
 
-def checked(spark: SparkSession, to: KafkaTopic, function: Callable[[DataFrame], DataFrame]) -> Transformation:
+def checked(
+    spark: SparkSession,
+    to: KafkaTopic,
+    function: Callable[[DataFrame], DataFrame],
+    schema: str = SCHEMA,
+    **settings: object,
+) -> Transformation:
     """Return what `start` makes of a transformation before anything is opened."""
     source = {"topic": "orders", "value": {"format": "json"}}
-    r = Redelivery(group="billing", kafka={"bootstrap.servers": "nowhere"}, sources=[source])
-    return _transformation(r._app.definition(), function, SCHEMA, to).checked(spark)
+    r = Redelivery(group="billing", kafka={"bootstrap.servers": "nowhere"}, sources=[source], **settings)
+    return _transformation(r._app.definition(), function, schema, to).checked(spark)
+
+
+def read(spark: SparkSession, values: Iterable[bytes | None]) -> DataFrame:
+    """Return records as they are read."""
+    rows = [(b"k", value, None, "orders", 0, offset, 1000) for offset, value in enumerate(values)]
+    return spark.createDataFrame(rows, _READ).coalesce(1)
 
 
 def test_columns_of_the_target_that_depend_on_several_records_are_refused(spark: SparkSession) -> None:
@@ -254,14 +267,15 @@ def test_columns_of_the_target_that_depend_on_several_records_are_refused(spark:
 
 
 def test_one_branch_has_the_outcomes_of_two(spark: SparkSession) -> None:
-    """It reads and orders nothing anew. The columns of the target are looked at, too."""
-    r, to = Redelivery, KafkaTopic("receipts", value=F.col("n").cast("string"), where=F.col("n") != 3)
+    """It reads and orders nothing anew. The columns of the target are looked at, too, and not computed if it failed."""
+    inverse = (1 / (F.col("amount") + 1)).cast("string")  # of the rejected row a division by zero
+    to = KafkaTopic("receipts", inverse, inverse, (F.col("n") != 3) & (inverse != ""))
+    r = Redelivery
     failure = F.when(F.col("amount") < 0, r.reject("a negative amount"))
     found = checked(spark, to, lambda given: given.withColumn("_failure", failure))
     assert found.computes_columns
     values = [each.value for each in orders(range(6))] + [b"{no json", None]
-    rows = [(b"k", value, None, "orders", 0, offset, 1000) for offset, value in enumerate(values)]
-    frame = spark.createDataFrame(rows, _READ).coalesce(1)
+    frame = read(spark, values)
 
     def meant(given: DataFrame) -> list[tuple[object, ...]]:
         return [
@@ -280,6 +294,43 @@ def test_one_branch_has_the_outcomes_of_two(spark: SparkSession) -> None:
 
     function = F.udf(lambda n: n == 1, "boolean")
     assert not checked(spark, KafkaTopic("receipts", where=function("n")), lambda given: given).computes_columns
+
+
+def test_a_row_that_is_drawn_is_drawn_once(spark: SparkSession, tmp_path: Path) -> None:
+    """It is encoded and sent, or neither: no output is a tombstone."""
+    fields = [{"name": "n", "type": "int"}]
+    (tmp_path / "row.avsc").write_text(json.dumps({"type": "record", "name": "Row", "fields": fields}))
+    value = {"format": "avro", "schemas": {"7": str(tmp_path / "row.avsc")}, "writeId": 7}
+    failure = F.when(F.col("n") % 2 == 1, Redelivery.reject("odd"))
+    found = checked(
+        spark,
+        KafkaTopic("receipts", where=F.rand() < 0.5),
+        lambda given: given.withColumn("_failure", failure),
+        "n int",
+        outputs=[{"topic": "receipts", "value": value}],
+    )
+    rows = found.outcomes(read(spark, [each.value for each in orders(range(100))]), 1).collect()
+    entries = [each for row in rows for each in row.outcomes]
+    assert len(entries) == 100
+    assert all(each.sent is (each.value is not None) for each in entries)
+    assert 0 < sum(each.sent for each in entries) < 50
+
+
+def test_times_of_a_source_may_have_any_form(spark: SparkSession) -> None:
+    """Of ISO 8601."""
+    found = checked(spark, KafkaTopic("receipts"), lambda given: given, "at timestamp")
+    given = ["", ".1", ".123456"]
+    texts = [f"2024-01-01T00:00:00{part}{zone}" for part in given for zone in ("Z", "+00:00", "+02:00", "-0130", "")]
+    frame = read(spark, [json.dumps({"at": text}).encode() for text in texts])
+    entries = [each for row in found.outcomes(frame, 1).collect() for each in row.outcomes]
+    assert [each.failure for each in entries] == [None] * len(texts)
+    values = spark.createDataFrame([(each.value,) for each in entries], "value binary")
+    micros = [row[0] % 1_000_000 for row in found.table_rows(values).select(F.unix_micros("at")).collect()]
+    assert Counter(micros) == {0: 5, 100_000: 5, 123_456: 5}
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    assert [datetime.fromisoformat(json.loads(each.value)["at"]) for each in entries] == [
+        time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone)) for time in map(datetime.fromisoformat, texts)
+    ]
 
 
 def test_a_result_with_one_row_for_each_record_is_recognised(spark: SparkSession) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 RECORD, FAILURE = "_record", "_failure"
 
 FAILURE_TYPE: Final = "struct<kind:string,exception:string,message:string,after_ms:bigint>"
-_ENCODED: Final = "_encoded"
+_ENCODED, _SENT = "_encoded", "_redelivery_sent"
 _PLACE: Final = ("topic", "partition", "offset")
 _BROUGHT: Final = ("key", "value", "headers", "timestamp")
 _READ: Final = (
@@ -53,7 +53,7 @@ _CORRUPT: Final = "_corrupt"
 """Why a record cannot be decoded; null = it can be. In JSON, for Spark: what cannot be parsed."""
 
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-"""The default has no microseconds."""
+"""How rows are written: the default has no microseconds. Only the default reads any time of ISO 8601."""
 
 
 def failure(kind: FailureKind, exception: str | Column, message: Column, after_ms: int | None = None) -> Column:
@@ -128,7 +128,7 @@ class Transformation:
 
     def table_rows(self, records: DataFrame) -> DataFrame:
         """Convert records of the topic of :attr:`sink` to the rows that were sent to it."""
-        row = F.from_json(F.col("value").cast("string"), self.columns, _JSON).alias("row")
+        row = F.from_json(F.col("value").cast("string"), self.columns).alias("row")
         return records.select(row).select("row.*")
 
     def settings_of_query(self) -> Settings:
@@ -187,8 +187,7 @@ class Transformation:
         if self.schema is None:
             return frame.withColumn(_CORRUPT, corrupt)
         wanted = StructType([*self.schema.fields]).add(_CORRUPT, "string")
-        options = {**_JSON, "columnNameOfCorruptRecord": _CORRUPT}
-        decoded = frame.withColumn("decoded", F.from_json(text, wanted, options))
+        decoded = frame.withColumn("decoded", F.from_json(text, wanted, {"columnNameOfCorruptRecord": _CORRUPT}))
         unlike = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull()
         corrupt = F.coalesce(
             corrupt, F.when(F.col("value").isNotNull() & unlike, "the value is no JSON of this schema")
@@ -271,16 +270,18 @@ class Transformation:
         sent = F.lit(self.computing.topic is not None and (self.value is not None or bool(data)))
         if self.sent is not None:
             sent &= F.coalesce(self.sent, F.lit(False))  # noqa: FBT003 - a value
+        # Once for each row, since it may be drawn at random, and not of a failed one, for which it may raise.
+        result = result.withColumn(_SENT, F.when(failed.isNull(), sent).otherwise(F.lit(False)))  # noqa: FBT003
+        sent = F.col(_SENT)
         value = F.lit(None) if self.value is None else self.value
         if self.value is None and data:
             value = F.to_json(F.struct(*data), _JSON)
         if self.codecs.encoding is not None and self.value is None and data:
-            given = F.when(failed.isNull() & sent, F.struct(*data))
-            result = result.withColumn(_ENCODED, self.codecs.encoded(given))
+            result = result.withColumn(_ENCODED, self.codecs.encoded(F.when(sent, F.struct(*data))))
             value, raised = F.col(f"{_ENCODED}.data"), F.col(f"{_ENCODED}.exception")
             unencoded = failure(FailureKind.RAISED, raised, F.col(f"{_ENCODED}.message"))
             failed = F.coalesce(failed, F.when(raised.isNotNull(), unencoded))
-        entry = _entry(failed, sent, key, value)
+        entry = _entry(failed, sent, F.when(sent, key), F.when(sent, value))
         if bringing:
             brought = [F.col(f"{RECORD}.place.{name}").alias(name) for name in (*_BROUGHT, *_PLACE)]
             return result.select(*brought, F.array(entry).alias(OUTCOMES))
