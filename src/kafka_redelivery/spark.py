@@ -210,8 +210,8 @@ class Redelivery:
     ) -> DataFrame:
         """Return records of the sources as a transformation gets them, in a batch: to try it, or for a backfill.
 
-        A record that cannot be decoded has null columns and a ``_failure``; a transformation never gets it, so
-        leave such rows out first. SQL's ``reject`` and ``retry`` are defined in transformations alone. No offset is
+        A record that cannot be decoded has null columns and a ``_failure``. A transformation decides nothing about it,
+        so leave such rows out first. SQL's ``reject`` and ``retry`` are defined in transformations alone. No offset is
         committed.
 
         Args:

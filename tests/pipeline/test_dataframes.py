@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -166,7 +167,8 @@ def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
     target = r.delta(str(table), through=group.output)
 
     def with_time(given: DataFrame) -> DataFrame:
-        return orders_example.clean(given, rates).withColumn("at", at).withColumn("all", F.array("currency"))
+        found = orders_example.clean(given, rates).withColumn("at", at).withColumn("all", F.array("currency"))
+        return found.withColumn("local.at", at.cast("timestamp_ntz"))
 
     for first in (0, 10):
         group.cluster.produce(group.source, orders(range(first, first + 10)))
@@ -174,12 +176,14 @@ def test_rows_of_a_delta_table(group: Group, spark: SparkSession) -> None:
 
     found = read_table(spark, str(table))
     types = ["n:int", "amount:double", "currency:string", "euros:double", "at:timestamp", "all:array<string>"]
+    types.append("local.at:timestamp_ntz")
     assert sorted(each.simpleString() for each in found.schema) == sorted(types)
     rows = {row["n"]: row for row in found.collect()}
     assert found.count() == len(rows)
     assert sorted(rows) == [n for n in range(20) if n % 10 not in {1, 2}]
     assert rows[13]["euros"] == 13.0
     assert found.select(F.unix_micros("at")).distinct().collect() == [(1_700_000_000_123_456,)]
+    assert {row["local.at"].microsecond for row in rows.values()} == {123_456}
     assert group.dead() == Counter({n: 1 for n in range(20) if n % 10 in {1, 2}})
 
 
@@ -318,10 +322,10 @@ def test_a_row_that_is_drawn_is_drawn_once(spark: SparkSession, tmp_path: Path) 
 
 def test_times_of_a_source_may_have_any_form(spark: SparkSession) -> None:
     """Of ISO 8601."""
-    found = checked(spark, KafkaTopic("receipts"), lambda given: given, "at timestamp")
+    found = checked(spark, KafkaTopic("receipts"), lambda given: given, "at timestamp, `local.at` timestamp_ntz")
     given = ["", ".1", ".123456"]
     texts = [f"2024-01-01T00:00:00{part}{zone}" for part in given for zone in ("Z", "+00:00", "+02:00", "-0130", "")]
-    frame = read(spark, [json.dumps({"at": text}).encode() for text in texts])
+    frame = read(spark, [json.dumps({"at": text, "local.at": text[:19]}).encode() for text in texts])
     entries = [each for row in found.outcomes(frame, 1).collect() for each in row.outcomes]
     assert [each.failure for each in entries] == [None] * len(texts)
     values = spark.createDataFrame([(each.value,) for each in entries], "value binary")
@@ -355,6 +359,8 @@ def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None
     given = spark.createDataFrame([], "_record struct<id: string, source: string>, n int")
     table = spark.createDataFrame([(1, 2)], "n int, more int").groupBy("n").agg(F.max("more")).limit(5)
     within, over = Window.partitionBy("_record"), Window.partitionBy("n")
+    numbers, grouped, no_time = given.select(F.col("n").alias("m")), given.groupBy("n"), ("update", "NoTimeout")
+    not_called: Any = None
 
     def sql(text: str) -> DataFrame:
         return spark.sql(text, given=given, table=table)
@@ -365,6 +371,7 @@ def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None
         given.dropDuplicates(),
         given.withColumn("m", F.count("n").over(within)),
         given.unionByName(given.where("n > 1")),
+        given.nearestByJoin(table.withColumnRenamed("n", "m"), F.abs(F.col("n") - F.col("m")), 1, "exact", "distance"),
         given.join(given.groupBy("_record").agg(F.sum("n").alias("m")), "_record"),
         sql("SELECT *, (SELECT max(t.n) FROM {table} t WHERE t.n = g.n) AS m FROM {given} g"),
         sql("WITH x AS (SELECT *, n + 1 AS m FROM {given}) SELECT * FROM x"),
@@ -383,6 +390,13 @@ def test_what_depends_on_several_records_is_refused(spark: SparkSession) -> None
         ),
         ("Join", given.join(given.groupBy("n").count(), "n")),
         ("Join", given.join(given.select("n"), "n", "left_anti")),
+        ("AsOfJoin", given._joinAsOf(numbers, "n", "m")),
+        ("NearestByJoin", given.nearestByJoin(numbers, F.col("m"), 1, "exact", "distance")),
+        (
+            "FlatMapGroupsInPandasWithState",
+            grouped.applyInPandasWithState(lambda *_: iter([]), "n int", "n int", *no_time),
+        ),
+        ("TransformWithStateInPySpark", grouped.transformWithState(not_called, "n int", "update", "none")),
         ("a subquery", sql("SELECT *, (SELECT max(n) FROM {given}) AS m FROM {given}")),
         ("a subquery", sql("SELECT * FROM {given} WHERE n NOT IN (SELECT n FROM {given})")),
         ("Window", sql("WITH x AS (SELECT * FROM {given}) SELECT *, count(*) OVER (PARTITION BY n) AS m FROM x")),

@@ -52,7 +52,8 @@ _READ: Final = (
 _CORRUPT: Final = "_corrupt"
 """Why a record cannot be decoded; null = it can be. In JSON, for Spark: what cannot be parsed."""
 
-_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_MICROSECONDS: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_JSON: Final = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _MICROSECONDS}
 """How rows are written: the default has no microseconds. Only the default reads any time of ISO 8601."""
 
 
@@ -266,7 +267,7 @@ class Transformation:
         if bringing:
             failed = F.coalesce(_undecodable(f"{RECORD}.place.{_CORRUPT}"), failed)
         key = F.col(f"{RECORD}.key") if self.key is None else self.key
-        data = [each for each in result.columns if each not in {RECORD, FAILURE}]
+        data = ["`{}`".format(each.replace("`", "``")) for each in result.columns if each not in {RECORD, FAILURE}]
         sent = F.lit(self.computing.topic is not None and (self.value is not None or bool(data)))
         if self.sent is not None:
             sent &= F.coalesce(self.sent, F.lit(False))  # noqa: FBT003 - a value
@@ -309,14 +310,18 @@ _OF_ALL_ROWS: Final = {
     "Intersect",
     "FlatMapCoGroupsInPandas",
     "FlatMapCoGroupsInArrow",
+    "FlatMapGroupsInPandasWithState",
+    "TransformWithStateInPySpark",
 }
+_OF_THE_BEST: Final = ("AsOfJoin", "NearestByJoin")
+"""Joins that choose among the rows on the right."""
 
 
 def refuse_several_records(given: DataFrame, result: DataFrame) -> None:
     """Refuse a result whose rows depend on several records.
 
     There is no state between micro-batches, and which records are in one is left to chance. What joined tables are made
-    of is not looked at, unless it is the records themselves.
+    of is not looked at, unless it is the records themselves. Neither is what plans hide, such as local checkpoints.
 
     Raises:
         PipelineRefusedError: an operator goes over rows of several records; names it.
@@ -340,6 +345,8 @@ def refuse_several_records(given: DataFrame, result: DataFrame) -> None:
             name, several, keyed = "a subquery", True, False
         elif name == "Join":
             several = not _is_by_record(node) and all(map(of_records, _items(node.children())))
+        elif name in _OF_THE_BEST:
+            several = of_records(node.right())
         elif keyed:
             several = not any(map(_is_record, _items(getattr(node, _OVER_ROWS[name])()))) and of_records(node)
         else:
