@@ -99,11 +99,7 @@ def is_transient_for_consumer(error: KafkaError) -> bool:
 
 
 def is_late(error: KafkaError) -> bool:
-    """Whether the client has no answer in time.
-
-    An admin client without topics learns the cluster's controller only when it connects, and sends most requests to
-    that node, also while the node is gone: another client has to ask.
-    """
+    """Whether the client has no answer in time."""
     return error.code() == KafkaError._TIMED_OUT  # noqa: SLF001 - the client's own name
 
 

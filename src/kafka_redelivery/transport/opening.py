@@ -8,19 +8,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FILE
 from kafka_redelivery.transport.certificates import unusable_files
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.client_log import admin_log, client_log
 from kafka_redelivery.transport.errors import ClientSettingsError
+from kafka_redelivery.transport.kafka_errors import is_late
 from kafka_redelivery.transport.tokens import token_source
 
 _log = logging.getLogger(__name__)
@@ -98,6 +100,37 @@ def open_producer(config: Config, logger: logging.Logger = client_log) -> Produc
 def open_admin(config: Config, logger: logging.Logger = client_log, on_error: OnError | None = None) -> AdminClient:
     """Open an admin client; as :func:`open_consumer`."""
     return _open(AdminClient, config, logger, on_error)
+
+
+class LastingAdmin:
+    """An admin client that is asked again and again while a process runs. It is opened with the first question.
+
+    A client without topics learns the cluster's controller only when it connects, and sends most requests to that node,
+    also while the node is gone. So after a question without an answer in time another client asks.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Keep the settings."""
+        self._config = config
+        self._client: AdminClient | None = None
+        self._late = False
+
+    def client(self) -> AdminClient:
+        """Return the client for the next question; the first one raises as :func:`open_consumer`."""
+        if self._client is None:
+            self._client = open_admin(self._config, admin_log)
+        elif self._late:
+            with suppress(KafkaException, ClientSettingsError):  # otherwise the same client asks again
+                self._client = open_admin(self._config, admin_log)
+        return self._client
+
+    def answered(self, error: BaseException | None = None) -> None:
+        """Note whether the last question has failed."""
+        self._late = isinstance(error, KafkaException) and is_late(error.args[0])
+
+    def close(self) -> None:
+        """Release the client; the next question opens another one."""
+        self._client, self._late = None, False
 
 
 def _open(kind: type[_Client], config: Config, logger: logging.Logger, on_error: OnError | None) -> _Client:

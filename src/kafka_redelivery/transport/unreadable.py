@@ -6,18 +6,15 @@ import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import suppress
 from time import monotonic
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
+from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError, TransportError
-from kafka_redelivery.transport.kafka_errors import is_late
-from kafka_redelivery.transport.opening import open_admin
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.opening import LastingAdmin
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -91,9 +88,7 @@ class ForbiddenTopics:
 
     def __init__(self, admin: Config) -> None:
         """Keep the settings of an admin client, which connects when it is needed."""
-        self._config = admin
-        self._client: AdminClient | None = None
-        self._late = False
+        self._admin = LastingAdmin(admin)
         self._problems: dict[str, str] = {}
         self._asked: dict[str, Future[TopicDescription]] = {}
         self._backoff = Backoff()
@@ -124,19 +119,14 @@ class ForbiddenTopics:
             if topic in self._problems and _is_readable(answer):
                 del self._problems[topic]
                 _log.info("topic %s may be read again", topic)
-        self._late = any(map(_had_no_answer, self._asked.values()))
+            self._admin.answered(answer.exception())
         if not self._problems:
-            self._client = None
+            self._admin.close()
         self._asked = {}
         self._backoff = self._backoff.failed(monotonic())
 
     def _ask(self) -> None:
-        if self._client is None:
-            self._client = open_admin(self._config, admin_log)
-        elif self._late:
-            with suppress(KafkaException, TransportError):  # otherwise the same client asks again
-                self._client = open_admin(self._config, admin_log)
-        self._asked = self._client.describe_topics(
+        self._asked = self._admin.client().describe_topics(
             TopicCollection(list(self._problems)),
             include_authorized_operations=True,
             request_timeout=_REQUEST_TIMEOUT_S,
@@ -149,8 +139,3 @@ def _is_readable(answer: Future[TopicDescription]) -> bool:
     except KafkaException:
         return False
     return operations is None or AclOperation.READ in operations
-
-
-def _had_no_answer(answer: Future[TopicDescription]) -> bool:
-    error = answer.exception()
-    return isinstance(error, KafkaException) and is_late(error.args[0])

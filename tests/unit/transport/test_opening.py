@@ -1,8 +1,9 @@
-"""A password in a file is read when a client is opened, and again while it is open."""
+"""A password in a file is read when a client is opened, and again while it is open; a lasting client is replaced."""
 
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport import tokens
@@ -10,6 +11,7 @@ from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import Config, admin_config, consumer_config, producer_config
 from kafka_redelivery.transport.errors import ClientSettingsError
 from kafka_redelivery.transport.opening import (
+    LastingAdmin,
     open_admin,
     open_consumer,
     open_producer,
@@ -103,3 +105,27 @@ def test_a_start_without_the_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(ClientSettingsError, match=f"names {missing}, which cannot be read") as caught:
         AdminCalls(admin_config(kafka(missing)), timeout_s=1)
     assert caught.value.exit_code == exit_codes.CONFIGURATION
+
+
+def test_a_lasting_client_is_replaced_when_it_has_no_answer(file: Path) -> None:
+    """It goes on asking the node that was the controller when it connected. A refusal is an answer."""
+    admin = LastingAdmin(admin_config(kafka(file)))
+    first = admin.client()
+    admin.answered(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    assert admin.client() is first
+    admin.answered(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    second = admin.client()
+    assert second is not first
+    admin.answered()
+    assert admin.client() is second
+
+
+def test_a_lasting_client_stays_if_no_other_can_be_opened(file: Path) -> None:
+    """A file of a password may just be written anew: that ends no process whose records are handled."""
+    admin = LastingAdmin(admin_config(kafka(file)))
+    first = admin.client()
+    admin.answered(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    file.unlink()
+    assert admin.client() is first
+    file.write_text("second\n")
+    assert admin.client() is not first

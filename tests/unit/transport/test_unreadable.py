@@ -79,7 +79,7 @@ def test_a_refused_topic_is_asked_for_by_another_client_when_one_has_no_answer(
     readable: Future[TopicDescription] = Future()
     readable.set_result(Mock(spec=TopicDescription, authorized_operations=[AclOperation.READ]))
     clients = iter([Mock(**{"describe_topics.return_value": {"orders": answer}}) for answer in (late, readable)])
-    monkeypatch.setattr("kafka_redelivery.transport.unreadable.open_admin", lambda *_: next(clients))
+    monkeypatch.setattr("kafka_redelivery.transport.opening.open_admin", lambda *_: next(clients))
     topics = ForbiddenTopics({})
     topics.add(TopicForbiddenError("orders", "no right"))
     for _ in range(4):

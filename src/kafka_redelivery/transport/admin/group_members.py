@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, GroupMetadata, TopicDescription
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import Config, ConfigValue, admin_config
-from kafka_redelivery.transport.opening import open_admin
+from kafka_redelivery.transport.opening import LastingAdmin
 from kafka_redelivery.transport.protocols import Partition
 
 _TIMEOUT_S = 10.0
@@ -198,9 +198,8 @@ class UnownedPartitionWatch:
             config: settings of an admin client.
             group: the consumer group.
         """
-        self._config = config
         self._group = group
-        self._admin: AdminClient | None = None
+        self._admin = LastingAdmin(config)
         self._topics: list[str] = []
         self._next_check_s: float | None = None
         self._unowned: frozenset[Partition] = frozenset()
@@ -237,16 +236,15 @@ class UnownedPartitionWatch:
         if lasting:
             self._found += 1
         if lasting or not unowned:
-            self._next_check_s = self._admin = None
+            self._next_check_s = None
+            self._admin.close()
         self._unowned = unowned
         return sorted(lasting)
 
     def _ask(self) -> None:
-        if self._admin is None:
-            self._admin = open_admin(self._config)
-        group: Future[list[GroupMetadata]] = Future()
-        Thread(target=_describe, args=(self._admin, self._group, group), name="unowned", daemon=True).start()
-        topics = self._admin.describe_topics(TopicCollection(self._topics), request_timeout=_REQUEST_TIMEOUT_S)
+        admin, group = self._admin.client(), Future[list[GroupMetadata]]()
+        Thread(target=_describe, args=(admin, self._group, group), name="unowned", daemon=True).start()
+        topics = admin.describe_topics(TopicCollection(self._topics), request_timeout=_REQUEST_TIMEOUT_S)
         self._pending = group, list(topics.values())
 
     def _unowned_now(
@@ -259,8 +257,10 @@ class UnownedPartitionWatch:
                 Partition(topic.name, entry.id) for topic in (answer.result() for answer in topics)
                 for entry in topic.partitions
             }  # fmt: skip
-        except KafkaException:
+        except KafkaException as exception:
+            self._admin.answered(exception)
             return None
+        self._admin.answered()
         if not described:
             return None
         return frozenset(wanted - _owned(described[0]))

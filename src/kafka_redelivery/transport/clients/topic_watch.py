@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, DescribeClusterResult, TopicDescription
+from confluent_kafka.admin import DescribeClusterResult, TopicDescription
 
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
 from kafka_redelivery.transport.admin.topics import ABSENT
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
-from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.errors import TransportError
-from kafka_redelivery.transport.kafka_errors import is_late
-from kafka_redelivery.transport.opening import open_admin
+from kafka_redelivery.transport.opening import LastingAdmin
 
 _INTERVAL_S = 5.0
 _TIMEOUT_S = 4.0
@@ -46,16 +42,13 @@ class TopicWatch:
             report: receives that Kafka does not answer, and ``None`` when it answers. Without it :meth:`look` ends with
                 an error after a minute.
         """
-        self._config = admin_config(kafka)
+        self._admin = LastingAdmin(admin_config(kafka))
         self._report: Report = report or (lambda *_, **__: None)
         self._outage = Outage(_SUBJECT, report)
-        self._client: AdminClient | None = None
         self._pending: _Answers | None = None
         self._ask_at_s = monotonic() + _INTERVAL_S
         self._unanswered = False
         """Whether the last question of :meth:`poll` had no answer."""
-
-        self._late = False
 
     def look(self, topics: Iterable[str]) -> dict[str, FoundTopic]:
         """Return the topics that may be described; wait until Kafka answers. One that does not exist has no partitions.
@@ -94,14 +87,10 @@ class TopicWatch:
         return None
 
     def _ask(self, topics: list[str]) -> _Answers:
-        if self._client is None:
-            self._client = open_admin(self._config, admin_log)
-        elif self._late:
-            with suppress(KafkaException, TransportError):  # otherwise the same client asks again
-                self._client, self._pending = open_admin(self._config, admin_log), None
+        client, self._pending = self._admin.client(), None  # of a client that is replaced there is no answer any more
         return _Answers(
-            self._client.describe_cluster(request_timeout=_TIMEOUT_S),
-            self._client.describe_topics(TopicCollection(topics), request_timeout=_TIMEOUT_S),
+            client.describe_cluster(request_timeout=_TIMEOUT_S),
+            client.describe_topics(TopicCollection(topics), request_timeout=_TIMEOUT_S),
         )
 
     def _found(
@@ -110,13 +99,13 @@ class TopicWatch:
         known: Mapping[str, FoundTopic],
         missing: Mapping[str, FoundTopic] = MappingProxyType({}),
     ) -> dict[str, FoundTopic]:
-        """Return :meth:`_Answers.found`. If there is no answer in time, another client asks the next question."""
+        """Return :meth:`_Answers.found`, and note whether there was an answer."""
         try:
             found = answers.found(known, missing)
         except KafkaException as exception:
-            self._late = is_late(exception.args[0])
+            self._admin.answered(exception)
             raise
-        self._late = False
+        self._admin.answered()
         return found
 
     def _take_answer(self, answers: _Answers, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:

@@ -8,7 +8,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import DescribeClusterResult, TopicDescription
 
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic, TopicWatch, _Answers
-from kafka_redelivery.transport.errors import ClientSettingsError
 
 KNOWN = {"t": FoundTopic(3, "")}
 
@@ -58,25 +57,9 @@ def test_after_an_error_another_client_asks(monkeypatch: pytest.MonkeyPatch) -> 
     for client in (gone, here):
         client.describe_topics.return_value = {}
     clients = iter([gone, here])
-    monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch.open_admin", lambda *_: next(clients))
+    monkeypatch.setattr("kafka_redelivery.transport.opening.open_admin", lambda *_: next(clients))
     monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch._INTERVAL_S", 0.0)
     watch = TopicWatch({"bootstrap.servers": "localhost:1"})
     watch._ask_at_s = 0.0
     assert [watch.poll(["t"], {}) for _ in range(4)] == [None, None, None, {}]
     here.describe_topics.assert_called_once()
-
-
-def test_a_client_that_cannot_be_replaced_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file with a certificate may just be written anew: that ends no process whose records are handled."""
-    client = Mock()
-    cluster: Future[DescribeClusterResult] = Future()
-    cluster.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-    client.describe_cluster.return_value = cluster
-    client.describe_topics.return_value = {}
-    opening = Mock(side_effect=[client, ClientSettingsError("no such file")])
-    monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch.open_admin", opening)
-    monkeypatch.setattr("kafka_redelivery.transport.clients.topic_watch._INTERVAL_S", 0.0)
-    watch = TopicWatch({"bootstrap.servers": "localhost:1"})
-    watch._ask_at_s = 0.0
-    assert [watch.poll(["t"], {}) for _ in range(4)] == [None] * 4
-    assert client.describe_cluster.call_count == opening.call_count == 2
