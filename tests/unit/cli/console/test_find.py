@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.cli.console import searches
+from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.pages import find
 from kafka_redelivery.consumers.operations.find import Found, Search, State, Wanted
 from kafka_redelivery.consumers.operations.waiting import Report
+from kafka_redelivery.transport.errors import ReaderError
 from tests.unit.cli.console.consoles import client, console_of, guarded
 from tests.unit.consumers.records import NOW
 
@@ -77,6 +79,41 @@ def test_a_search_that_takes_long_shows_how_far_it_is(tmp_path: Path, monkeypatc
         goes_on.set()
     monkeypatch.setattr(find, "_SOON_S", 60)
     assert "billing.retry.5m-0@3" in browser.get("/find?q=A-4711").text
+
+
+def test_a_search_that_ends_while_its_page_is_made_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page would be taken for the whole answer without it."""
+    goes_on = threading.Event()
+
+    def slow(*_: object, **__: object) -> Search:
+        goes_on.wait(60)
+        return Search(_PLACES, ())
+
+    def texts(console: Console, _: str) -> None:
+        goes_on.set()
+        assert console.searches.begin(Wanted("A-4711"), 200_000, dead_letters=True).ended.wait(60)
+
+    monkeypatch.setattr(searches, "find", slow)
+    monkeypatch.setattr(find, "_SOON_S", 0.0)
+    monkeypatch.setattr(find, "_texts", texts)
+    page = client(guarded(console_of(tmp_path))).get("/find?q=A-4711")
+    assert 'hx-trigger="load delay:1s"' in page.text
+    assert "As of" not in page.text
+
+
+def test_a_search_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the part of the page that asks again: it may fail late."""
+
+    def failing(*_: object, **__: object) -> Search:
+        raise ReaderError("Kafka sent nothing for 30 s")
+
+    monkeypatch.setattr(searches, "find", failing)
+    page = client(guarded(console_of(tmp_path))).get("/find?q=A-4711")
+    _, _, found = page.text.partition('<div id="found"')
+    assert "Kafka sent nothing for 30 s" in found
+    assert 'hx-trigger="load' not in page.text
 
 
 @pytest.mark.parametrize("query", ["q=A-4711", "header=tenant%3Dacme"])

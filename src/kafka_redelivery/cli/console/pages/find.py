@@ -55,7 +55,7 @@ def show(console: Console, request: Request) -> Response:
     limit = next((each for each in _LIMITS if str(each) == given.get("limit")), _LIMITS[0])
     further = next((each for each in _LIMITS if each > limit), None)
     context: dict[str, Any] = {"q": text, "header": header, "limit": limit, "further": further, "fault": ""}
-    context |= {"searching": None, "listed": None, "letters": None, "places": []}
+    context |= {"searching": None, "ended": False, "listed": None, "letters": None, "places": []}
     if not (text or header):
         return console.page(request, "find.html", **context, texts=None)
     try:
@@ -68,11 +68,11 @@ def show(console: Console, request: Request) -> Response:
     letters = _chosen(console, wanted)
     known = _listed(console, letters)
     searching = console.searches.begin(wanted, limit, dead_letters=known is None)
-    searching.ended.wait(_SOON_S)
+    ended = searching.ended.wait(_SOON_S)  # it may end while the rest is asked for: the page then asks again
     if known is not None:
         known = _listed(console, letters)  # asked after the search, because the record may have died meanwhile
-    context |= {"searching": searching, "listed": known, "letters": letters, "fault": searching.problem}
-    if searching.found is not None:
+    context |= {"searching": searching, "ended": ended, "listed": known, "letters": letters}
+    if ended and searching.found is not None:
         context["places"] = places(searching.found.found, known)
     return console.page(request, "find.html", **context, texts=_texts(console, text))
 
