@@ -416,7 +416,7 @@ class Sweeper:
             self._exclude(error)
             return
         write = self._advance(messages)
-        if write.records and (self._begin_anew() or not self._move(write)):
+        if write.records and not self._move(write):
             self._ended.wait(_ERROR_PAUSE_S)
             return
         for partition, cursor in self._cursors.items():
@@ -483,6 +483,9 @@ class Sweeper:
     def _move(self, write: ExpiryWrite) -> bool:
         """Write to the expiry topics; return whether the write is confirmed."""
         numbers = write.numbers
+        if self._begin_anew():
+            self._rewind(numbers)  # or those of the other topics would count as moved
+            return False
         checkpoints = {each: self._swept.checkpoint(each, self._cursors[each].delete_to) for each in numbers}
         try:
             refused = self._expiry_writer.write(write, checkpoints)

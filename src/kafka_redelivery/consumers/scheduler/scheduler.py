@@ -373,7 +373,8 @@ class Scheduler:
             return False
         self._act_at_s = monotonic_s() + _ACT_INTERVAL_S
         for partition, end in self._reader.take_reached_ends().items():
-            if (tier := self._tiers.get(partition)) is not None:
+            tier = self._tiers.get(partition)
+            if tier is not None and partition not in self._stops.unread:  # its records were dropped
                 tier.end = end
         write = self._requests.next_write(
             requests, self._running(), self._builder, self._assigned.mark_of, self._limits.records, self._clock()

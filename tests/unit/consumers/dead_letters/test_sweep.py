@@ -1,6 +1,6 @@
 """What a sweeper leaves to the next one after an error, and what a dry run counts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
 from typing import cast
 
@@ -17,11 +17,13 @@ from kafka_redelivery.consumers.telemetry.observers import NoOpSweeperObserver, 
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.metric_catalogue import SWEEP_RESTING
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
+from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.partition_offsets import RecordDeleter
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.errors import PositionDeletedError, ReaderError
-from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, RebalanceListener, Writer
 from tests.unit.consumers.doubles import StoredOffsets
 from tests.unit.consumers.records import Fetched
 
@@ -32,7 +34,7 @@ sources: [{topic: orders}]
 policyEntry: {deadLetterStrategy: {expiration: 60000}}
 """
 SETTINGS = load_settings(TEXT)
-LETTERS = Partition("DLQ.orders", 0)
+LETTERS, BILLS = Partition("DLQ.orders", 0), Partition("DLQ.bills", 0)
 
 
 def test_sweepers_share_their_clock() -> None:
@@ -102,3 +104,80 @@ def test_a_dry_run_changes_nothing_and_counts_each_letter_once() -> None:
     assert (cursor.pause_reason, cursor.next_offset) == (PauseReason.NEVER, 3)
     assert (sweeper.reporter.total_removed[LETTERS], sweeper.reporter.total_moved[LETTERS]) == (2, 2)
     assert told == [(1, 8), (0, 8), (1, 8), (8, 8)]
+
+
+class _TwoTopics(StoredOffsets):
+    """Dead letters of two topics, of which one is empty; what is moved and removed."""
+
+    letters = tuple(_letter(offset) for offset in range(3))
+    position = 0
+
+    def __init__(self) -> None:
+        super().__init__(ends={LETTERS: (0, 3), BILLS: (0, 0)}, counts={LETTERS.topic: 1, BILLS.topic: 1, "EXP": 1})
+        self.moved: list[ProducerRecord] = []
+        self.removed: list[Mapping[Partition, int]] = []
+
+    def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
+        """Assign both partitions at once."""
+        listener.assigned([LETTERS, BILLS])
+        assert {LETTERS.topic, BILLS.topic} <= set(topics)
+
+    def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
+        """Return what is behind the position."""
+        del maximum, timeout_s
+        fetched, self.position = self.letters[self.position :], 3
+        return list(fetched)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Move the position."""
+        if partition == LETTERS:
+            self.position = offset
+
+    def reached_end(self, partition: Partition) -> int | None:
+        """All is fetched at once."""
+        return self.ends[partition][1] if self.position == 3 else None
+
+    def write(self, records: Sequence[ProducerRecord], *_: object, **__: object) -> None:
+        """See :class:`Writer`."""
+        self.moved += records
+
+    def group_metadata(self) -> object:
+        """See :class:`Writer`."""
+
+    def finish(self, _checkpoints: object) -> None:
+        """See :class:`Writer`."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def delete_before(self, ends: Mapping[Partition, int]) -> Mapping[Partition, str]:
+        """See :class:`RecordDeleter`."""
+        self.removed.append(ends)
+        return {}
+
+
+def test_what_was_not_moved_stays_when_another_topic_was_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expired letters that were read before are read again, moved, and only then removed."""
+    ids = {LETTERS.topic: "o1", BILLS.topic: "b1"}
+
+    def topic_ids(_calls: object, topics: Iterable[str], cluster: str | None) -> TopicIds:
+        return TopicIds(cluster=cluster or "c", ids={topic: ids[topic] for topic in topics})
+
+    monkeypatch.setattr("kafka_redelivery.consumers.dead_letters.sweeper.topic_ids", topic_ids)
+    monkeypatch.setattr("kafka_redelivery.consumers.dead_letters.sweeper._ERROR_PAUSE_S", 0)
+    text = TEXT.replace("[{topic: orders}]", "[{topic: orders}, {topic: bills}]").replace(
+        "60000", "1, expiryAddress: EXP"
+    )
+    kafka = _TwoTopics()
+    reader, writer = cast("GroupReader", kafka), cast("Writer", kafka)
+    deleter, calls = cast("RecordDeleter", kafka), cast("AdminCalls", kafka)
+    clock = SweepClock(wall_clock_ms, boottime_s)
+    clients = SweeperDependencies(reader, writer, deleter, None, clock, NoOpSweeperObserver(), calls)
+    sweeper = Sweeper(sweep_plan(load_settings(text)), clients)
+    with sweeper._membership(Event()):
+        ids[BILLS.topic] = "b2"
+        sweeper._turn()
+        assert (kafka.moved, kafka.removed) == ([], [])
+        sweeper._turn()
+    assert len(kafka.moved) == 3
+    assert kafka.removed == [{LETTERS: 3}]

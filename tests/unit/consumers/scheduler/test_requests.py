@@ -379,6 +379,19 @@ def test_what_was_not_read_is_waited_for() -> None:
     assert running.done() == WaitingDone(2, ended=True, at_ms=NOW)
 
 
+def test_a_partition_that_stands_still_is_not_taken_for_read() -> None:
+    """A fetch that comes before the pause drops its records: they wait, although the end was reached."""
+    running = Requested()
+    running.reader.counts.pop(READY)
+    running.find_topics()
+    running.turn(due(QUICK, 0, 1))
+    assert running.scheduler._stops.unread == {QUICK}
+    running.ask(wanted(QUICK, 0, 1, action=WaitingAction.DEAD_LETTER))
+    running.reader.reached = {QUICK: 2}
+    running.turn(due(QUICK, 0, 1))
+    assert (running.done().ended, running.done().left, running.done().why) == (False, 2, UNREAD)
+
+
 def test_a_paused_tier_waits() -> None:
     """Also for what an operator asks for: the pause is older."""
     running = Requested()
