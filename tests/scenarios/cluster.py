@@ -142,10 +142,11 @@ class Cluster:
         for topic, answer in self._admin.describe_topics(TopicCollection(list(topics))).items():
             try:
                 description = answer.result(_ANSWER_S)
-            except KafkaException as exception:
-                if exception.args[0].code() not in _NO_TOPIC:
-                    raise
-                continue
+            except (KafkaException, TimeoutError) as exception:
+                if isinstance(exception, KafkaException) and exception.args[0].code() in _NO_TOPIC:
+                    continue
+                self._admin = AdminClient(self._client)  # it may go on asking a node that is gone
+                raise
             found += [
                 (topic, number) for number in range(sum(each.leader is not None for each in description.partitions))
             ]
