@@ -10,8 +10,13 @@ from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCEND
 from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.errors import DestinationError
 from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pattern
-from kafka_redelivery.topology.migration.classic_beans import NAMESPACE, PROPERTIES, TYPES, Beans
-from kafka_redelivery.topology.migration.connection_uri import note_blocking, read_connection_uri
+from kafka_redelivery.topology.migration.classic_beans import EXPRESSION, NAMESPACE, PROPERTIES, TYPES, Beans
+from kafka_redelivery.topology.migration.connection_uri import (
+    CARRIED,
+    carry_acknowledgement,
+    note_blocking,
+    read_connection_uri,
+)
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, names
@@ -89,7 +94,7 @@ _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
 _OLD_NAMESPACE = "http://activemq.org/config/1.0"
 _OF_OLD_NAMESPACE = "5.0-5.2"
-_JMS = "jms."
+_JMS, _POLICY = "jms.", "redeliveryPolicy."
 _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
@@ -118,7 +123,8 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     imported = Imported(name, "activemq")
     hint = _take_old_namespace(root, version)
     beans = Beans(root, imported, values, version)
-    brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
+    elements = map(beans.as_element, [root] if root.name == "broker" else root.children)
+    brokers = [each for each in elements if each is not None and _is_core(each) and each.name == "broker"]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
         problem = f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file{hint}"
@@ -190,14 +196,23 @@ class _ActiveMqXml:
         """Return the policies of a connection factory. The bean of a policy replaces the one that its URI sets."""
         attributes, found = self._beans.attributes(factory), Imported(self._imported.name, "activemq")
         uri = str(attributes.get("brokerURL", ""))
-        if _JMS in uri:
+        if EXPRESSION in uri:
+            self._not_carried_over(factory, f"brokerURL={uri}", "only Spring computes the expression")
+        elif _JMS in uri:
             self._read_uri(factory, uri, found)
+        options = {key: str(text) for key, text in attributes.items() if key.rpartition(".")[2] in CARRIED}
+        carry_acknowledgement(options, found, prefix="")
+        for note in found.notes:
+            self._imported.note(factory.line, note.text)
         flag = attributes.get(_NON_BLOCKING)
         if flag is not None:
             found.handler[_NON_BLOCKING] = str(flag).strip().lower() == "true"
         policies = list(self._beans.property(factory, attributes, "redeliveryPolicy"))
         for policy in policies[-1:]:
             found.section["redeliveryPolicy"] = self._client_policy(policy)
+        own = {key.removeprefix(_POLICY): text for key, text in attributes.items() if key.startswith(_POLICY)}
+        if own:
+            found.section["redeliveryPolicy"] = found.section.get("redeliveryPolicy", {}) | own
         for policy_map in self._beans.property(factory, attributes, "redeliveryPolicyMap"):
             found.section["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
         if found.section and _NON_BLOCKING not in found.handler:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from kafka_redelivery.topology.migration.placeholders import (
     MAX_CHARACTERS,
@@ -195,10 +197,37 @@ _CLASSES = {
     "ActiveMQXASslConnectionFactory": "xaConnectionFactory",
     "ActiveMQQueue": "queue",
     "ActiveMQTopic": "topic",
+    "BrokerService": "broker",
+    "XBeanBrokerService": "broker",
 }
 """Classes of beans for which there are elements, too."""
 
 _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
+
+_NOT_ALL_READ = _FACTORIES | {"broker"}
+"""Beans with many settings that are not carried over."""
+
+_WITH_URI = {
+    "PooledConnectionFactory": "brokerURL",
+    "ActiveMQComponent": "brokerURL",
+    "ActiveMQConfiguration": "brokerURL",
+    "ActiveMQResourceAdapter": "serverUrl",
+}
+"""Classes of beans that make a connection factory of a URI, and the property with the URI."""
+
+_LISTS = words("destinations plugins policyEntries redeliveryPolicyEntries")
+"""Properties that are lists. Spring makes a list of a single bean."""
+
+_ARGUMENTS = frozenset(("argument", "constructor-arg"))
+_COLLECTIONS = frozenset(("array", "list", "set"))
+_MAX_ANCESTORS = 50
+EXPRESSION = "#{"
+"""Begins an expression, which only Spring can compute."""
+
+
+@dataclass(slots=True)
+class _Bean(Element):
+    """The element that is equivalent to a ``<bean>``. Spring converts its texts, and no schema checks them."""
 
 _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
 """Elements that are also properties of beans whose schema is not checked."""
@@ -218,12 +247,7 @@ class Beans:
         self._root = root
         self._imported = imported
         self._version = version
-        self._by_id = {
-            element.attributes[key]: element
-            for element in root.walk()
-            for key in ("id", "name")
-            if key in element.attributes and (key == "id" or element.name == "bean")
-        }
+        self._by_id = {name: element for element in root.walk() for name in _names(element)}
         for alias in root.all("alias"):
             bean = self._by_id.get(alias.attributes.get("name", ""))
             if bean is not None:
@@ -250,14 +274,19 @@ class Beans:
         Raises:
             MigrationError: the broker refuses an attribute.
         """
-        kinds = TYPES.get(element.name, {})
+        spring = isinstance(element, _Bean)
         found: dict[str, Value] = {}
         for name, text in element.attributes.items():
+            bean, _, last = name.rpartition(".")
+            kind = TYPES.get(bean or element.name, {}).get(last, "string")
             resolved = self._resolved(element, text)
-            kind = kinds.get(name, "string")
+            if spring and EXPRESSION in resolved and element.name not in _NOT_ALL_READ:
+                problem = f"{name} is {resolved!r}, an expression that only Spring computes: write its value"
+                raise MigrationError(self._imported.name, problem, element.line)
+            resolved = spring_value(resolved, kind) if spring else resolved
             if not valid(resolved, kind):
                 self.refuse(element, f"{name}={resolved!r} is not of the type {kind}")
-            if resolved != text and kind not in CONVERTED:
+            if resolved != text and kind not in CONVERTED and not spring:
                 self._imported.note(
                     element.line,
                     f"{name} contains a placeholder, which the broker refuses unless it is started with validate=false",
@@ -300,41 +329,84 @@ class Beans:
 
     def unused(self, *wanted: str) -> Iterator[Element]:
         """Yield the beans directly in the document, with one of these names, to which nothing refers."""
-        references = {text for each in self._root.walk() for text in each.attributes.values() if text[:1] == "#"}
-        references |= {_reference(each) for each in self._root.walk() if each.name == "ref"}
-        references |= {f"#{each.attributes['ref']}" for each in self._root.walk() if "ref" in each.attributes}
+        references = {name for each in self._root.walk() for name in _references(each)}
         for child in self._root.children:
             known = self.as_element(child)
-            own = {f"#{child.attributes[key]}" for key in ("id", "name") if key in child.attributes}
-            if known is not None and known.name in wanted and not own & references:
+            if known is not None and known.name in wanted and not references.intersection(_names(child)):
                 yield known
 
     def as_element(self, child: Element) -> Element | None:
         """Return the child itself, or the element that is equivalent to a ``<bean class=...>``."""
         if child.namespace.startswith(NAMESPACE):
             return child
-        name = _CLASSES.get(child.attributes.get("class", "").rpartition(".")[2])
-        if child.name != "bean" or name is None:
+        if child.name != "bean" or child.attributes.get("abstract") == "true":
             return None
-        attributes: dict[str, str] = {}
-        children: list[Element] = []
-        for given in child.all("constructor-arg"):
-            attributes["brokerURL" if name in _FACTORIES else "physicalName"] = given.attributes.get("value", "")
-        for key, text in child.attributes.items():
+        definitions = [child]
+        while (parent := self._by_id.get(definitions[-1].attributes.get("parent", ""))) is not None:
+            definitions.append(parent)
+            if len(definitions) > _MAX_ANCESTORS:
+                self.refuse(child, "the bean has too many parents")
+        names_of = (each.attributes["class"] for each in definitions if "class" in each.attributes)
+        of_class = next(names_of, "").rpartition(".")[2]
+        name = _CLASSES.get(of_class, "connectionFactory" if of_class in _WITH_URI else None)
+        if name is None:
+            return None
+        bean = _Bean(NAMESPACE, name, {}, child.line)
+        for each in reversed(definitions):
+            self._construct(bean, each)
+            self._set_properties(bean, each)
+        if of_class in _WITH_URI:
+            uri = bean.attributes.get(_WITH_URI[of_class])
+            return None if uri is None else _Bean(NAMESPACE, name, {"brokerURL": uri}, child.line)
+        return bean
+
+    def _construct(self, bean: Element, definition: Element) -> None:
+        """Set what a bean gets from its constructor: of a connection factory's arguments the URI is the last one."""
+        name = "brokerURL" if bean.name in _FACTORIES else "physicalName"
+        arguments: dict[str, Element | str] = {}
+        for number, given in enumerate(each for each in definition.children if each.name in _ARGUMENTS):
+            arguments[given.attributes.get("name") or given.attributes.get("index") or str(number)] = given
+        for key, text in definition.attributes.items():
+            if key.startswith("c:"):
+                arguments[key.removeprefix("c:").removeprefix("_")] = text
+        last = max((key for key in arguments if key.isdigit()), default="")
+        given = arguments.get("brokerURL" if bean.name in _FACTORIES else "name", arguments.get(last))
+        if isinstance(given, str):
+            bean.attributes[name] = given
+        elif given is not None:
+            self._set(bean, name, given)
+
+    def _set_properties(self, bean: Element, definition: Element) -> None:
+        for key, text in definition.attributes.items():
             if key.startswith("p:"):
                 reference = key.endswith("-ref")
-                kind = TYPES.get(name, {}).get(key[2:], "string")
-                attributes[key[2:].removesuffix("-ref")] = f"#{text}" if reference else spring_value(text, kind)
-        for given in child.all("property"):
-            key = given.attributes.get("name", "")
-            if "value" in given.attributes:
-                kind = TYPES.get(name, {}).get(key, "string")
-                attributes[key] = spring_value(given.attributes["value"], kind)
-            elif "ref" in given.attributes:
-                attributes[key] = f"#{given.attributes['ref']}"
-            else:
-                children.append(Element(NAMESPACE, key, {}, given.line, _without_list(given.children)))
-        return Element(NAMESPACE, name, attributes, child.line, children)
+                bean.attributes[key[2:].removesuffix("-ref")] = f"#{text}" if reference else text
+        for given in definition.all("property"):
+            self._set(bean, given.attributes.get("name", ""), given)
+
+    def _set(self, bean: Element, name: str, given: Element) -> None:
+        """Set a property to what a ``<property>`` or an argument of a constructor has."""
+        inner = [each for each in given.children if each.name not in {"description", "meta"}]
+        reference = given.attributes.get("ref", "")
+        if len(inner) == 1 and inner[0].name == "ref":
+            reference = _reference(inner[0])
+        elif reference:
+            reference = f"#{reference}"
+        shared = self._by_id.get(reference[1:])
+        if reference and name in _LISTS:
+            if shared is None:
+                self.refuse(given, f"{name} refers to {reference!r}, which this file does not define")
+            inner, reference = [shared], ""
+        bean.children[:] = [each for each in bean.children if each.name != name]
+        bean.attributes.pop(name, None)
+        if "value" in given.attributes:
+            bean.attributes[name] = given.attributes["value"]
+        elif reference:
+            bean.attributes[name] = reference
+        elif len(inner) == 1 and inner[0].name == "value":
+            bean.attributes[name] = "".join(inner[0].pieces)
+        elif inner and inner[0].name != "null":
+            bean.children.append(Element(NAMESPACE, name, {}, given.line, _without_list(inner)))
 
     def referred(
         self, element: Element, name: str, reference: Value | None, wanted: tuple[str, ...] = ()
@@ -503,11 +575,27 @@ def _is_configurer(element: Element) -> bool:
 
 
 def _without_list(children: list[Element]) -> list[Element]:
-    return children[0].children if len(children) == 1 and children[0].name in {"list", "set"} else children
+    return children[0].children if len(children) == 1 and children[0].name in _COLLECTIONS else children
 
 
 def _reference(element: Element) -> str:
-    return f"#{element.attributes.get('bean', '')}"
+    """Return what a ``<ref>`` refers to; ``local`` and ``parent`` are of Spring 3 and earlier."""
+    given = element.attributes
+    return f"#{next((given[key] for key in ('bean', 'local', 'parent', 'component-id') if key in given), '')}"
+
+
+def _names(element: Element) -> list[str]:
+    """Return the names by which references find a bean."""
+    names_of = re.split(r"[,;\s]+", element.attributes.get("name", "")) if element.name == "bean" else []
+    return [name for name in (element.attributes.get("id", ""), *names_of) if name]
+
+
+def _references(element: Element) -> Iterator[str]:
+    for key, text in element.attributes.items():
+        if text[:1] == "#":
+            yield text[1:]
+        elif key in {"ref", "parent"} or key.endswith("-ref") or element.name == "ref":
+            yield text
 
 
 def _properties(setting: Element) -> dict[str, str]:

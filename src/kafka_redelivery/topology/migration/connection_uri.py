@@ -41,20 +41,21 @@ _LONG = 2**63
 _ELSEWHERE = "is not carried over: it has an effect only with optimizeAcknowledge or in mode dups_ok"
 
 
-def carry_acknowledgement(options: Mapping[str, str | None], imported: Imported) -> None:
+def carry_acknowledgement(options: Mapping[str, str | None], imported: Imported, *, prefix: str = "jms.") -> None:
     """Add the acknowledgement options to an import.
 
     Args:
         options: the options that the connection factory accepts, without ``jms.``.
         imported: the import.
+        prefix: what the options have before their names, for notes.
     """
     flag, time_out = options.get(_OPTIMIZE), options.get(_TIME_OUT)
     prefetch = next((name for name in (_PREFETCH + _QUEUE, _PREFETCH + _ALL) if name in options), None)
     if flag is None or not java_boolean(flag):
         if time_out is not None:
-            imported.note(None, f"jms.{_TIME_OUT}={time_out} is not carried over: {_OPTIMIZE} is not true")
+            imported.note(None, f"{prefix}{_TIME_OUT}={time_out} is not carried over: {_OPTIMIZE} is not true")
         if prefetch is not None:
-            imported.note(None, f"jms.{prefetch}={options[prefetch]} {_ELSEWHERE}")
+            imported.note(None, f"{prefix}{prefetch}={options[prefetch]} {_ELSEWHERE}")
         return
     section: dict[str, Any] = {_OPTIMIZE: True}
     if time_out is not None:
@@ -64,7 +65,7 @@ def carry_acknowledgement(options: Mapping[str, str | None], imported: Imported)
     imported.top_level |= {"mode": AcknowledgementMode.AUTO.value, "acknowledgement": section}
     imported.note(
         None,
-        f"jms.{_OPTIMIZE}={flag} becomes mode: auto, the only mode in which it has an effect; if the client's "
+        f"{prefix}{_OPTIMIZE}={flag} becomes mode: auto, the only mode in which it has an effect; if the client's "
         "sessions are transacted, set mode: transacted and remove it",
     )
 

@@ -76,4 +76,4 @@ def spring_value(text: str, kind: str) -> str:
         hexadecimal = next((bare[len(mark) :] for mark in ("0x", "0X", "#") if bare.startswith(mark)), None)
         if hexadecimal and len(hexadecimal) <= _MAX_HEXADECIMAL and not set(hexadecimal) - _HEXADECIMAL:
             return f"{'-' if stripped[0] == '-' else ''}{int(hexadecimal, 16)}"
-    return text
+    return stripped.rstrip("fFdD") if kind == "double" else text

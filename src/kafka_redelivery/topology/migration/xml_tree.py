@@ -20,7 +20,11 @@ _PYTHON_ENCODING = re.compile(
 )
 """Encodings that only Python knows."""
 
-_P = "{http://www.springframework.org/schema/p}"
+_SHORT_FORMS = {
+    "{http://www.springframework.org/schema/c}": "c:",
+    "{http://www.springframework.org/schema/p}": "p:",
+}
+"""Namespaces of attributes that stand for the constructor arguments and properties of a Spring bean."""
 
 _MULTI_BYTE = re.compile(
     rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["'](?:gbk|gb2312|gb18030|big5|shift[_-]jis|euc-(?:jp|kr|cn|tw)|x-\w{1,20})""",
@@ -36,8 +40,8 @@ MAX_ATTRIBUTES = 1000
 class Element:
     """An element: its namespace, local name, attributes, line, children and pieces of text.
 
-    Attributes with a namespace are left out because the brokers ignore them, but for the properties of a Spring bean:
-    ``p:name``.
+    Attributes with a namespace are left out because the brokers ignore them, but for the properties and constructor
+    arguments of a Spring bean: ``p:name`` and ``c:name``.
     """
 
     namespace: str
@@ -145,7 +149,8 @@ class _Builder:
         namespace, _, local = tag.removeprefix("{").rpartition("}")
         own = {key: value for key, value in attributes.items() if not key.startswith("{")}
         if local == "bean":
-            own |= {f"p:{key[len(_P) :]}": value for key, value in attributes.items() if key.startswith(_P)}
+            for space, prefix in _SHORT_FORMS.items():
+                own |= {f"{prefix}{key[len(space) :]}": value for key, value in attributes.items() if space in key}
         element = Element(namespace, local, own, line)
         if self._open:
             self._open[-1].children.append(element)

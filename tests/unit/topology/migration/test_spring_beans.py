@@ -1,0 +1,151 @@
+"""The forms in which Spring accepts the properties of a bean."""
+
+import pytest
+
+from kafka_redelivery.topology.migration.result import MigrationError
+from tests.parity.importing import Migrated
+
+SPRING = "http://www.springframework.org/schema"
+CORE = "http://activemq.apache.org/schema/core"
+FACTORY, POLICY = "org.apache.activemq.ActiveMQConnectionFactory", "org.apache.activemq.RedeliveryPolicy"
+URI = "tcp://a:1?jms.redeliveryPolicy.maximumRedeliveries=4"
+CONFIGURER = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
+
+
+def spring(content: str, **properties: str) -> Migrated:
+    """A Spring file."""
+    prefixes = " ".join(f'xmlns:{each}="{SPRING}/{each}"' for each in ("p", "c", "util", "context"))
+    text = f'<beans xmlns="{SPRING}/beans" xmlns:amq="{CORE}" {prefixes}>{content}</beans>'
+    return Migrated(text, properties=properties)
+
+
+def factory(content: str) -> str:
+    """A connection factory as a bean."""
+    return f'<bean class="{FACTORY}">{content}</bean>'
+
+
+def policy(attributes: str, content: str = "") -> str:
+    """A policy as a bean."""
+    return f'<bean class="{POLICY}" {attributes}>{content}</bean>'
+
+
+def own(content: str) -> str:
+    """A factory with the policy ``p``."""
+    return factory('<property name="redeliveryPolicy" ref="p"/>') + content
+
+
+ENTRY = policy("p:queue='a' p:maximumRedeliveries='4'")
+FOUR = '<property name="maximumRedeliveries" value="4"/>'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        own(policy('id="p"', '<property name="maximumRedeliveries"><value> 4 </value></property>')),
+        own(policy('id="p"', '<property name="maximumRedeliveries"><value type="int">4</value></property>')),
+        own(policy('name="a, p"', FOUR)),
+        own(f'<bean id="b" abstract="true" class="{POLICY}">{FOUR}</bean><bean id="p" parent="b"/>'),
+        own(
+            f'<bean id="b" class="{POLICY}"><property name="maximumRedeliveries" value="9"/></bean>'
+            f'<bean id="p" parent="b">{FOUR}</bean>'
+        ),
+        factory('<property name="redeliveryPolicy"><ref local="p"/></property>') + policy('id="p"', FOUR),
+        factory('<property name="redeliveryPolicy.maximumRedeliveries" value="4"/>'),
+        f'<bean class="{FACTORY}" p:redeliveryPolicy.maximumRedeliveries="4"/>',
+        factory(f"<constructor-arg><value>{URI}</value></constructor-arg>"),
+        factory(f"<property name='brokerURL'><value>{URI}</value></property>"),
+        f'<bean class="{FACTORY}" c:brokerURL="{URI}"/>',
+        f'<bean class="{FACTORY}" c:_0="{URI}"/>',
+        f'<bean class="{FACTORY}" c:_0="admin" c:_2="{URI}" c:_1="secret"/>',
+        factory(f"<constructor-arg value='admin'/><constructor-arg value='secret'/><constructor-arg value='{URI}'/>"),
+        factory(
+            f"<constructor-arg index='2' value='{URI}'/><constructor-arg index='0' value='admin'/>"
+            "<constructor-arg index='1' value='secret'/>"
+        ),
+        factory(f"<constructor-arg name='brokerURL' value='{URI}'/><constructor-arg name='userName' value='admin'/>"),
+        f'<bean class="org.apache.activemq.pool.PooledConnectionFactory"><constructor-arg value="{URI}"/></bean>',
+        f'<bean class="org.apache.camel.component.activemq.ActiveMQComponent" p:brokerURL="{URI}"/>',
+        f'<bean class="org.apache.activemq.ra.ActiveMQResourceAdapter" p:serverUrl="{URI}"/>',
+    ],
+)
+def test_each_form_of_a_property(content: str) -> None:
+    """All have the same result."""
+    assert spring(content).imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<property name="redeliveryPolicyEntries" ref="l"/>',
+        f'<property name="redeliveryPolicyEntries">{ENTRY}</property>',
+        '<property name="redeliveryPolicyEntries"><array><ref bean="e"/></array></property>',
+        '<property name="redeliveryPolicyEntries" ref="e"/>',
+    ],
+)
+def test_each_form_of_a_list(content: str) -> None:
+    """A list of its own, an array, and one bean in the place of a list."""
+    ours = spring(
+        f'<bean class="{POLICY}Map" id="m">{content}</bean>'
+        + factory('<property name="redeliveryPolicyMap" ref="m"/>')
+        + policy("id='e' p:queue='a' p:maximumRedeliveries='4'")
+        + f"<util:list id='l'>{ENTRY}</util:list>"
+    )
+    entries = [{"queue": "a", "maximumRedeliveries": 4}]
+    assert ours.imported.section["redeliveryPolicyMap"] == {"redeliveryPolicyEntries": entries}
+
+
+def test_texts_of_beans_are_springs() -> None:
+    """Placeholders are replaced before the conversion, and no schema refuses them; null is no value."""
+    ours = spring(
+        f'<bean class="{CONFIGURER}"/>'
+        + own(
+            policy(
+                'id="p"',
+                '<property name="useExponentialBackOff" value="${flag}"/>'
+                '<property name="backOffMultiplier" value="1.5f"/><property name="queue"><null/></property>',
+            )
+        ),
+        flag="yes",
+    )
+    assert ours.imported.section["redeliveryPolicy"] == {"useExponentialBackOff": True, "backOffMultiplier": 1.5}
+    assert "validate=false" not in ours.notes
+
+
+@pytest.mark.parametrize("name", ["maximumRedeliveries", "redeliveryDelay"])
+def test_an_expression_of_spring_is_named(name: str) -> None:
+    """Only Spring can compute it; the error says what to write."""
+    with pytest.raises(MigrationError, match="Spring computes: write its value") as caught:
+        spring(own(policy(f"id='p' p:{name}='#{{1 + 2}}'")))
+    assert "broker refuses" not in str(caught.value)
+
+
+def test_acknowledgement_that_a_factory_sets() -> None:
+    """As in its URI."""
+    ours = spring(
+        factory(
+            '<property name="optimizeAcknowledge" value="true"/><property name="prefetchPolicy.queuePrefetch" value="5"/>'
+        )
+    )
+    assert ours.imported.top_level == {"mode": "auto", "acknowledgement": {"optimizeAcknowledge": True, "prefetch": 5}}
+    assert "optimizeAcknowledge=true becomes mode: auto" in ours.notes
+
+
+BROKER = f"""<bean class="org.apache.activemq.broker.BrokerService" init-method="start">
+<property name="schedulerSupport" value="true"/><property name="destinationPolicy">
+<bean class="org.apache.activemq.broker.region.policy.PolicyMap"><property name="policyEntries"><list>
+<bean class="org.apache.activemq.broker.region.policy.PolicyEntry"><property name="queue" value="&gt;"/>
+<property name="deadLetterStrategy"><bean class="org.apache.activemq.broker.region.policy.IndividualDeadLetterStrategy">
+<property name="queuePrefix"><value>D.</value></property></bean></property></bean></list></property></bean></property>
+<property name="plugins"><list><bean class="org.apache.activemq.broker.util.RedeliveryPlugin">
+<property name="redeliveryPolicyMap"><bean class="{POLICY}Map"><property name="defaultEntry">{policy("", FOUR)}
+</property></bean></property></bean></list></property></bean>"""
+
+
+def test_a_broker_as_a_bean() -> None:
+    """As programs embed it."""
+    assert spring(BROKER).imported.section == {
+        "policyEntries": [{"queue": ">", "deadLetterStrategy": {"individualDeadLetterStrategy": {"queuePrefix": "D."}}}],
+        "plugins": [
+            {"redeliveryPlugin": {"redeliveryPolicyMap": {"defaultEntry": {"maximumRedeliveries": 4}}}},
+        ],
+    }
