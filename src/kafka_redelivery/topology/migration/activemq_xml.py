@@ -10,7 +10,17 @@ from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCEND
 from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from kafka_redelivery.topology.errors import DestinationError
 from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pattern
-from kafka_redelivery.topology.migration.classic_beans import EXPRESSION, NAMESPACE, PROPERTIES, TYPES, Beans
+from kafka_redelivery.topology.migration.classic_beans import (
+    ACTIVE_PROFILES,
+    EXPRESSION,
+    NAMESPACE,
+    PROPERTIES,
+    TYPES,
+    Beans,
+    read_of_factory,
+    take_profiles,
+    top_level,
+)
 from kafka_redelivery.topology.migration.connection_uri import (
     CARRIED,
     carry_acknowledgement,
@@ -81,7 +91,7 @@ def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Importe
     return found
 
 
-ROOTS = ("beans", "broker")
+ROOTS = ("beans", "broker", "blueprint")
 _TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
 """In the order in which Spring sets them: the last one has an effect."""
 
@@ -122,18 +132,30 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     """
     imported = Imported(name, "activemq")
     hint = _take_old_namespace(root, version)
-    beans = Beans(root, imported, values, version)
+    for each in take_profiles(root, values):
+        profile = each.attributes.get("profile", "")
+        text = f"<beans profile={profile!r}> is not read: choose it with --property {ACTIVE_PROFILES}={profile}"
+        imported.note(each.line, text)
+        hint += f"; {text}"
+    for each in top_level(root):
+        if each.name == "import":
+            resource = each.attributes.get("resource", "")
+            imported.note(each.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
+            hint += f"; {resource}, which it imports, is not read: put it beside the file, or its content into it"
+    beans = Beans(root, imported, values, version, hint)
     elements = map(beans.as_element, [root] if root.name == "broker" else root.children)
     brokers = [each for each in elements if each is not None and _is_core(each) and each.name == "broker"]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
-        problem = f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file{hint}"
+        if any(each.name == "broker" for each in top_level(root)):
+            hint += "; a broker does not read <beans> inside of <beans>: import the inner ones in a file of their own"
+        problem = (
+            f"contains no <broker xmlns={NAMESPACE!r}>, and no connection factory or policy of a client; the broker "
+            f"refuses the file{hint}"
+        )
         raise MigrationError(name, problem, root.line)
-    for child in root.children if root not in brokers else ():
-        if child.name == "import":
-            resource = child.attributes.get("resource", "")
-            imported.note(child.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
-        elif _is_core(child) and child.name not in _READ_FROM_ROOT:
+    for child in top_level(root) if root not in brokers else ():
+        if _is_core(child) and child.name not in _READ_FROM_ROOT:
             imported.note(child.line, f"<{child.name}> is not carried over: it is not part of the broker")
     for other in brokers[1:]:
         imported.note(
@@ -194,7 +216,7 @@ class _ActiveMqXml:
 
     def _client(self, factory: Element) -> Imported:
         """Return the policies of a connection factory. The bean of a policy replaces the one that its URI sets."""
-        attributes, found = self._beans.attributes(factory), Imported(self._imported.name, "activemq")
+        attributes, found = self._beans.attributes(read_of_factory(factory)), Imported(self._imported.name, "activemq")
         uri = str(attributes.get("brokerURL", ""))
         if EXPRESSION in uri:
             self._not_carried_over(factory, f"brokerURL={uri}", "only Spring computes the expression")

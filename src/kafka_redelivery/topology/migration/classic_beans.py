@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from kafka_redelivery.topology.migration.placeholders import (
     MAX_CHARACTERS,
@@ -18,7 +19,7 @@ from kafka_redelivery.topology.migration.placeholders import (
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.schema import CONVERTED, spring_value, types, valid, value, words
 from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, known_versions, names
-from kafka_redelivery.topology.migration.xml_tree import Element, refused
+from kafka_redelivery.topology.migration.xml_tree import MAX_ELEMENTS, Element, refused
 
 NAMESPACE = "http://activemq.apache.org/schema/core"
 
@@ -127,6 +128,45 @@ NEVER_A_REFERENCE = words(
 """Attributes that are always text: the broker fails on a value that starts with ``#``."""
 
 
+def top_level(root: Element) -> Iterator[Element]:
+    """Yield the elements directly in a document, also those in ``<beans>`` inside of it."""
+    for child in root.children:
+        if child.name == _NESTED:
+            yield from top_level(child)
+        else:
+            yield child
+
+
+def read_of_factory(factory: Element) -> Element:
+    """Return a connection factory with only those of its attributes that are carried over."""
+    read = {key: text for key, text in factory.attributes.items() if "." in key or key in _OF_FACTORY}
+    return replace(factory, attributes=read)
+
+
+def take_profiles(root: Element, values: PlaceholderValues) -> list[Element]:
+    """Remove the ``<beans>`` whose profile is not active. Return them.
+
+    Source: ``ProfilesParser`` without expressions, ``AbstractEnvironment``.
+    """
+    text = {**values.environment, **values.given}.get(ACTIVE_PROFILES, "default")
+    active = set(_SEPARATORS.split(text))
+    removed: list[Element] = []
+    waiting = [root]
+    while waiting:
+        element = waiting.pop()
+        kept = list[Element]()
+        for child in element.children:
+            profiles = child.attributes.get("profile", "") if child.name == _NESTED else ""
+            chosen = [each for each in _SEPARATORS.split(profiles) if each]
+            if chosen and not any((each.lstrip("!") in active) != each.startswith("!") for each in chosen):
+                removed.append(child)
+            else:
+                kept.append(child)
+        element.children = kept
+        waiting += (each for each in kept if each.name == _NESTED)
+    return removed
+
+
 def check_structure(root: Element, name: str) -> None:
     """Check what involves more than one element.
 
@@ -139,11 +179,16 @@ def check_structure(root: Element, name: str) -> None:
     """
     ids: set[str] = set()
     for element in root.walk():
-        identity = element.attributes.get("id")
-        if identity is not None and identity in ids:
-            raise refused(element, name, f"two beans have the id {identity!r}")
-        if identity is not None:
-            ids.add(identity)
+        beside: set[str] = set()
+        for child in element.children:
+            identity = child.attributes.get("id")
+            # Elements of the broker have ids of XML, which are unique. Spring only compares beans beside each other.
+            known = ids if child.namespace.startswith(NAMESPACE) else beside
+            if identity is not None and (identity in known or identity in beside):
+                raise refused(child, name, f"two beans have the id {identity!r}")
+            if identity is not None:
+                known.add(identity)
+                beside.add(identity)
         if element.namespace.startswith(NAMESPACE):
             _check_element(element, name)
 
@@ -204,6 +249,9 @@ _CLASSES = {
 
 _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 
+_OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
+"""Elements that are also properties of beans whose schema is not checked."""
+
 _NOT_ALL_READ = _FACTORIES | {"broker"}
 """Beans with many settings that are not carried over."""
 
@@ -218,9 +266,12 @@ _WITH_URI = {
 _LISTS = words("destinations plugins policyEntries redeliveryPolicyEntries")
 """Properties that are lists. Spring makes a list of a single bean."""
 
+ACTIVE_PROFILES = "spring.profiles.active"
+_SEPARATORS = re.compile(r"[,;\s]+")
+_NESTED = "beans"
 _ARGUMENTS = frozenset(("argument", "constructor-arg"))
+_OF_FACTORY = _OF_OTHERS | words("brokerURL nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut")
 _COLLECTIONS = frozenset(("array", "list", "set"))
-_MAX_ANCESTORS = 50
 EXPRESSION = "#{"
 """Begins an expression, which only Spring can compute."""
 
@@ -228,9 +279,6 @@ EXPRESSION = "#{"
 @dataclass(slots=True)
 class _Bean(Element):
     """The element that is equivalent to a ``<bean>``. Spring converts its texts, and no schema checks them."""
-
-_OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
-"""Elements that are also properties of beans whose schema is not checked."""
 
 
 SPRING = "http://www.springframework.org/schema/beans"
@@ -243,17 +291,23 @@ _SET_BY_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "
 class Beans:
     """The beans and properties of a document."""
 
-    def __init__(self, root: Element, imported: Imported, values: PlaceholderValues, version: BrokerVersion) -> None:
+    def __init__(
+        self, root: Element, imported: Imported, values: PlaceholderValues, version: BrokerVersion, hint: str = ""
+    ) -> None:
         self._root = root
+        self._hint = hint
         self._imported = imported
         self._version = version
         self._by_id = {name: element for element in root.walk() for name in _names(element)}
-        for alias in root.all("alias"):
+        for alias in (each for each in top_level(root) if each.name == "alias"):
             bean = self._by_id.get(alias.attributes.get("name", ""))
             if bean is not None:
                 self._by_id[alias.attributes.get("alias", "")] = bean
         self._configured = self._lenient = self._elsewhere = False
-        self._added = 0
+        self._added = self._inherited = 0
+        self._elements: dict[int, Element | None] = {}
+        """The equivalents of beans, by their identity."""
+
         own = self._configurers(root)
         properties = values.for_spring(own)
         self._assumed = {name: text for name, text in _SET_BY_SCRIPT.items() if name not in properties}
@@ -261,10 +315,11 @@ class Beans:
         self._check(root)
         if self._configured and not self._lenient:
             self._check_placeholders(root)
-        if values.given and not self._configured:
+        unused = [name for name in values.given if name != ACTIVE_PROFILES]
+        if unused and not self._configured:
             imported.note(
                 root.line,
-                f"--property {', '.join(values.given)} has no effect: without a PropertyPlaceholderConfigurer "
+                f"--property {', '.join(unused)} has no effect: without a PropertyPlaceholderConfigurer "
                 "the broker replaces no placeholder",
             )
 
@@ -330,7 +385,7 @@ class Beans:
     def unused(self, *wanted: str) -> Iterator[Element]:
         """Yield the beans directly in the document, with one of these names, to which nothing refers."""
         references = {name for each in self._root.walk() for name in _references(each)}
-        for child in self._root.children:
+        for child in top_level(self._root):
             known = self.as_element(child)
             if known is not None and known.name in wanted and not references.intersection(_names(child)):
                 yield known
@@ -341,26 +396,33 @@ class Beans:
             return child
         if child.name != "bean" or child.attributes.get("abstract") == "true":
             return None
+        if id(child) not in self._elements:
+            self._elements[id(child)] = self._converted(child)
+        return self._elements[id(child)]
+
+    def _converted(self, child: Element) -> Element | None:
         definitions = [child]
         while (parent := self._by_id.get(definitions[-1].attributes.get("parent", ""))) is not None:
             definitions.append(parent)
-            if len(definitions) > _MAX_ANCESTORS:
-                self.refuse(child, "the bean has too many parents")
+            self._inherited += 1 + len(parent.children) + len(parent.attributes)
+            if self._inherited > MAX_ELEMENTS:
+                self.refuse(child, "beans inherit too much from their parents, or from themselves")
         names_of = (each.attributes["class"] for each in definitions if "class" in each.attributes)
         of_class = next(names_of, "").rpartition(".")[2]
         name = _CLASSES.get(of_class, "connectionFactory" if of_class in _WITH_URI else None)
         if name is None:
             return None
-        bean = _Bean(NAMESPACE, name, {}, child.line)
+        bean, inner = _Bean(NAMESPACE, name, {}, child.line), dict[str, Element]()
         for each in reversed(definitions):
-            self._construct(bean, each)
-            self._set_properties(bean, each)
+            self._construct(bean, each, inner)
+            self._set_properties(bean, each, inner)
+        bean.children += inner.values()
         if of_class in _WITH_URI:
             uri = bean.attributes.get(_WITH_URI[of_class])
             return None if uri is None else _Bean(NAMESPACE, name, {"brokerURL": uri}, child.line)
         return bean
 
-    def _construct(self, bean: Element, definition: Element) -> None:
+    def _construct(self, bean: Element, definition: Element, inner: dict[str, Element]) -> None:
         """Set what a bean gets from its constructor: of a connection factory's arguments the URI is the last one."""
         name = "brokerURL" if bean.name in _FACTORIES else "physicalName"
         arguments: dict[str, Element | str] = {}
@@ -374,39 +436,41 @@ class Beans:
         if isinstance(given, str):
             bean.attributes[name] = given
         elif given is not None:
-            self._set(bean, name, given)
+            self._set(bean, name, given, inner)
 
-    def _set_properties(self, bean: Element, definition: Element) -> None:
+    def _set_properties(self, bean: Element, definition: Element, inner: dict[str, Element]) -> None:
         for key, text in definition.attributes.items():
             if key.startswith("p:"):
                 reference = key.endswith("-ref")
                 bean.attributes[key[2:].removesuffix("-ref")] = f"#{text}" if reference else text
         for given in definition.all("property"):
-            self._set(bean, given.attributes.get("name", ""), given)
+            self._set(bean, given.attributes.get("name", ""), given, inner)
 
-    def _set(self, bean: Element, name: str, given: Element) -> None:
-        """Set a property to what a ``<property>`` or an argument of a constructor has."""
-        inner = [each for each in given.children if each.name not in {"description", "meta"}]
+    def _set(self, bean: Element, name: str, given: Element, inner: dict[str, Element]) -> None:
+        """Set a property to what a ``<property>`` or an argument of a constructor has, a text or ``inner`` elements."""
+        content = [each for each in given.children if each.name not in {"description", "meta"}]
         reference = given.attributes.get("ref", "")
-        if len(inner) == 1 and inner[0].name == "ref":
-            reference = _reference(inner[0])
+        if len(content) == 1 and content[0].name == "ref":
+            reference = _reference(content[0])
         elif reference:
             reference = f"#{reference}"
         shared = self._by_id.get(reference[1:])
         if reference and name in _LISTS:
             if shared is None:
-                self.refuse(given, f"{name} refers to {reference!r}, which this file does not define")
-            inner, reference = [shared], ""
-        bean.children[:] = [each for each in bean.children if each.name != name]
+                self._undefined(given, name, reference)
+            content, reference = [shared], ""
+        inner.pop(name, None)
         bean.attributes.pop(name, None)
-        if "value" in given.attributes:
+        if name == "properties" and bean.name in _FACTORIES:
+            bean.attributes |= _properties(given)
+        elif "value" in given.attributes:
             bean.attributes[name] = given.attributes["value"]
         elif reference:
             bean.attributes[name] = reference
-        elif len(inner) == 1 and inner[0].name == "value":
-            bean.attributes[name] = "".join(inner[0].pieces)
-        elif inner and inner[0].name != "null":
-            bean.children.append(Element(NAMESPACE, name, {}, given.line, _without_list(inner)))
+        elif len(content) == 1 and content[0].name == "value":
+            bean.attributes[name] = "".join(content[0].pieces)
+        elif content and content[0].name != "null":
+            inner[name] = Element(NAMESPACE, name, {}, given.line, _without_list(content))
 
     def referred(
         self, element: Element, name: str, reference: Value | None, wanted: tuple[str, ...] = ()
@@ -420,7 +484,7 @@ class Beans:
         found = self._by_id.get(text.removeprefix("#"))
         bean = None if found is None else self.as_element(found)
         if found is None:
-            self.refuse(element, f"{name} refers to {reference!r}, which this file does not define")
+            self._undefined(element, name, text)
         elif bean is None:
             self._imported.note(
                 found.line, f"<{found.name}> is not carried over: it is a Spring bean, which only the broker can create"
@@ -429,6 +493,12 @@ class Beans:
             self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no equivalent")
         else:
             yield bean
+
+    def _undefined(self, element: Element, name: str, reference: str) -> NoReturn:
+        problem = f"{name} refers to {reference!r}, which this file does not define"
+        if self._hint:
+            raise MigrationError(self._imported.name, problem + self._hint, element.line)
+        raise refused(element, self._imported.name, problem)
 
     def refuse(self, element: Element, problem: str) -> None:
         """Report that the broker refuses the file.
@@ -503,15 +573,22 @@ class Beans:
                 continue
             waiting += element.children
             ours = element.namespace.startswith(NAMESPACE)
-            carried = ours and (element.name in TYPES or element.name in _DESTINATIONS)
-            if carried if self._elsewhere else ours or element.namespace == SPRING:
+            known = self.as_element(element) if self._elsewhere else None
+            if known is not None and (known.name in TYPES or (ours and known.name in _DESTINATIONS)):
+                texts = list(known.attributes.values())
+            elif known is not None and known.name in _FACTORIES:
+                texts = list(read_of_factory(known).attributes.values())
+            elif not self._elsewhere and (ours or element.namespace == SPRING):
                 left = {"id"} if ours else _NEVER_REPLACED
                 texts = [text for name, text in element.attributes.items() if name not in left]
-                for text in (*texts, element.text if element.name == "value" else ""):
-                    for name in missing_names(text, self._properties):
-                        missing.setdefault(name, element.line)
-                    if not missing:
-                        self._resolved(element, text)
+                texts.append(element.text if element.name == "value" else "")
+            else:
+                texts = []
+            for text in texts:
+                for name in missing_names(text, self._properties):
+                    missing.setdefault(name, element.line)
+                if not missing:
+                    self._resolved(element, text)
         if missing:
             self._needs(missing)
 
@@ -543,15 +620,20 @@ class Beans:
             raise MigrationError(self._imported.name, TOO_LONG, element.line)
         return found
 
+    def _defined(self, name: str | None) -> dict[str, str]:
+        """Return the properties of ``<util:properties>``."""
+        element = self._by_id.pop(name or "", None)  # they are nothing else, and need not be read again
+        return {} if element is None else _properties(element)
+
     def _configurers(self, root: Element) -> dict[str, str]:
         """Return the properties that the file defines, and find out whether and how Spring replaces placeholders."""
         found: dict[str, str] = {}
-        for bean in filter(_is_configurer, root.children):
+        for bean in filter(_is_configurer, top_level(root)):
             self._configured = True
             for setting in bean.all("property"):
                 name = setting.attributes.get("name", "")
                 if name in {"properties", "localProperties"}:
-                    found |= _properties(setting)
+                    found |= self._defined(setting.attributes.get("ref")) | _properties(setting)
                 elif name in {"location", "locations"}:
                     self._elsewhere = True
                     self._imported.note(
@@ -564,10 +646,21 @@ class Beans:
                     )
                 elif name == "ignoreUnresolvablePlaceholders":
                     self._lenient = (setting.attributes.get("value") or "").strip() == "true"
-        for element in root.all("property-placeholder"):
-            self._configured = self._elsewhere = True
-            self._imported.note(element.line, "properties of other files are not read: set them with --property")
+        for element in (each for each in top_level(root) if each.name == "property-placeholder"):
+            self._configured = True
+            self._lenient |= element.attributes.get("ignore-unresolvable", "").strip() == "true"
+            found |= self._defined(element.attributes.get("properties-ref")) | _properties(element)
+            if "properties-ref" not in element.attributes or "location" in element.attributes:
+                self._elsewhere = True
+                self._imported.note(element.line, "properties of other files are not read: set them with --property")
+        if not self._configured and not any(map(_is_broker, root.walk())):
+            self._configured = self._elsewhere = True  # the program of a client, too, can replace placeholders
         return found
+
+
+def _is_broker(element: Element) -> bool:
+    of_class = element.attributes.get("class", "").rpartition(".")[2] if element.name == "bean" else ""
+    return element.name == "broker" or _CLASSES.get(of_class) == "broker"
 
 
 def _is_configurer(element: Element) -> bool:
@@ -586,7 +679,7 @@ def _reference(element: Element) -> str:
 
 def _names(element: Element) -> list[str]:
     """Return the names by which references find a bean."""
-    names_of = re.split(r"[,;\s]+", element.attributes.get("name", "")) if element.name == "bean" else []
+    names_of = _SEPARATORS.split(element.attributes.get("name", "")) if element.name == "bean" else []
     return [name for name in (element.attributes.get("id", ""), *names_of) if name]
 
 
@@ -605,6 +698,8 @@ def _properties(setting: Element) -> dict[str, str]:
             found |= read_properties("".join(element.pieces))
         elif element.name == "prop":
             found[element.attributes.get("key", "")] = element.text
+        elif element.name == "property" and element is not setting:  # of Blueprint
+            found[element.attributes.get("name", "")] = element.attributes.get("value", element.text)
         elif element.name == "entry":
             found[element.attributes.get("key", "")] = element.attributes.get("value", element.text)
     return found

@@ -118,7 +118,8 @@ def read_xml(content: bytes | str, name: str) -> Element:
         parser.feed(content)
         root = parser.close()
     except DefusedXmlException:
-        raise MigrationError(name, "has a document type or entities, which are refused for safety") from None
+        problem = "has a document type or entities, which are refused for safety: remove <!DOCTYPE>, write entities out"
+        raise MigrationError(name, problem) from None
     except ParseError as error:
         raise MigrationError(name, f"is not well-formed XML: {error.msg}", error.position[0]) from None
     except (LookupError, UnicodeError, ValueError) as error:

@@ -51,6 +51,10 @@ FOUR = '<property name="maximumRedeliveries" value="4"/>'
         ),
         factory('<property name="redeliveryPolicy"><ref local="p"/></property>') + policy('id="p"', FOUR),
         factory('<property name="redeliveryPolicy.maximumRedeliveries" value="4"/>'),
+        factory(
+            '<property name="properties"><props><prop key="redeliveryPolicy.maximumRedeliveries">4</prop></props>'
+            "</property>"
+        ),
         f'<bean class="{FACTORY}" p:redeliveryPolicy.maximumRedeliveries="4"/>',
         factory(f"<constructor-arg><value>{URI}</value></constructor-arg>"),
         factory(f"<property name='brokerURL'><value>{URI}</value></property>"),
@@ -123,7 +127,8 @@ def test_acknowledgement_that_a_factory_sets() -> None:
     """As in its URI."""
     ours = spring(
         factory(
-            '<property name="optimizeAcknowledge" value="true"/><property name="prefetchPolicy.queuePrefetch" value="5"/>'
+            '<property name="optimizeAcknowledge" value="true"/>'
+            '<property name="prefetchPolicy.queuePrefetch" value="5"/>'
         )
     )
     assert ours.imported.top_level == {"mode": "auto", "acknowledgement": {"optimizeAcknowledge": True, "prefetch": 5}}
@@ -144,8 +149,94 @@ BROKER = f"""<bean class="org.apache.activemq.broker.BrokerService" init-method=
 def test_a_broker_as_a_bean() -> None:
     """As programs embed it."""
     assert spring(BROKER).imported.section == {
-        "policyEntries": [{"queue": ">", "deadLetterStrategy": {"individualDeadLetterStrategy": {"queuePrefix": "D."}}}],
+        "policyEntries": [
+            {"queue": ">", "deadLetterStrategy": {"individualDeadLetterStrategy": {"queuePrefix": "D."}}}
+        ],
         "plugins": [
             {"redeliveryPlugin": {"redeliveryPolicyMap": {"defaultEntry": {"maximumRedeliveries": 4}}}},
         ],
     }
+
+
+P_FOUR = policy("id='p'", FOUR)
+PROFILES = (
+    own("")
+    + f'<beans profile="dev">{P_FOUR}</beans>'.replace("4", "1")
+    + f'<beans profile="prod, test"><beans>{P_FOUR}</beans></beans>'
+)
+
+
+@pytest.mark.parametrize("active", ["prod", "a, test"])
+def test_beans_of_an_active_profile(active: str) -> None:
+    """The others have a note that says how to choose them."""
+    ours = spring(PROFILES, **{"spring.profiles.active": active})
+    assert ours.imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+    assert "<beans profile='dev'> is not read: choose it with --property spring.profiles.active=dev" in ours.notes
+    assert "has no effect" not in ours.notes
+
+
+def test_beans_without_an_active_profile() -> None:
+    """As Spring does without spring.profiles.active; the error names the option."""
+    with pytest.raises(MigrationError, match=r"profile='dev'> is not read.* spring.profiles.active=dev"):
+        spring(f'<beans profile="dev">{own(P_FOUR)}</beans>')
+    negated = f'<beans profile="!dev">{own(P_FOUR)}</beans>'
+    assert spring(negated).imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+
+
+def test_inner_beans_may_have_the_same_id() -> None:
+    """Spring checks those beside each other."""
+    inner = factory(f'<property name="redeliveryPolicy">{P_FOUR}</property>')
+    assert spring(inner + inner).imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+    with pytest.raises(MigrationError, match="two beans have the id 'p'"):
+        spring(P_FOUR * 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        (
+            '<util:properties id="q"><prop key="n">4</prop></util:properties>'
+            '<context:property-placeholder properties-ref="q"/>'
+        ),
+        (
+            '<util:properties id="q"><prop key="n">4</prop></util:properties>'
+            f'<bean class="{CONFIGURER}"><property name="properties" ref="q"/></bean>'
+        ),
+    ],
+)
+def test_properties_that_are_a_bean(content: str) -> None:
+    """A reference leads to them."""
+    ours = spring(content + own(policy("id='p' p:maximumRedeliveries='${n}'")))
+    assert ours.imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+    assert "other files" not in ours.notes
+
+
+def test_blueprint() -> None:
+    """Karaf's form of the same beans."""
+    space = "http://www.osgi.org/xmlns/blueprint/v1.0.0"
+    ours = Migrated(
+        f'<blueprint xmlns="{space}" xmlns:cm="http://aries.apache.org/blueprint/xmlns/blueprint-cm/v1.1.0">'
+        '<cm:property-placeholder persistent-id="a"><cm:default-properties><cm:property name="n" value="4"/>'
+        "</cm:default-properties></cm:property-placeholder>"
+        f'<bean class="{FACTORY}"><argument value="tcp://a:1"/><property name="redeliveryPolicy">'
+        f'<ref component-id="p"/></property></bean><bean id="p" class="{POLICY}">'
+        '<property name="maximumRedeliveries" value="${n}"/></bean></blueprint>'
+    )
+    assert ours.imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4}}
+
+
+def test_placeholders_of_a_client_are_asked_for_at_once() -> None:
+    """Also if nothing in the file replaces them, and only those that are carried over."""
+    beans = own(policy("id='p' p:maximumRedeliveries='${n}' p:redeliveryDelay='${d:7}'"))
+    beans += f'<bean class="{FACTORY}" p:brokerURL="${{url}}" p:password="${{secret}}"/>'
+    for before in ("", '<context:property-placeholder location="a.properties"/>'):
+        with pytest.raises(MigrationError, match=r"needs a value for (n, url|url, n): set it with"):
+            spring(before + beans)
+        ours = spring(before + beans, n="4", url="tcp://a:1")
+        assert ours.imported.section == {"redeliveryPolicy": {"maximumRedeliveries": 4, "redeliveryDelay": 7}}
+
+
+def test_a_document_type_is_refused_with_the_fix() -> None:
+    """Files of Spring 1 have one."""
+    with pytest.raises(MigrationError, match="remove <!DOCTYPE>"):
+        Migrated('<!DOCTYPE beans SYSTEM "spring-beans.dtd"><beans/>')
