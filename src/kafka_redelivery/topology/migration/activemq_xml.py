@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,10 +14,12 @@ from kafka_redelivery.topology.java.regex import MAX_PATTERN_CHARACTERS, java_pa
 from kafka_redelivery.topology.migration.classic_beans import (
     ACTIVE_PROFILES,
     EXPRESSION,
+    IMPORT,
     NAMESPACE,
     PROPERTIES,
     TYPES,
     Beans,
+    of_activemq,
     read_of_factory,
     take_profiles,
     top_level,
@@ -30,7 +33,7 @@ from kafka_redelivery.topology.migration.connection_uri import (
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.versions import BrokerVersion, in_words, names
-from kafka_redelivery.topology.migration.xml_tree import Element
+from kafka_redelivery.topology.migration.xml_tree import Element, read_xml
 
 _DELAYS = ("initialRedeliveryDelay", "redeliveryDelay")
 
@@ -104,6 +107,7 @@ _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
 _OLD_NAMESPACE = "http://activemq.org/config/1.0"
 _OF_OLD_NAMESPACE = "5.0-5.2"
+_NESTED = "beans"
 _JMS, _POLICY = "jms.", "redeliveryPolicy."
 _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
@@ -138,12 +142,12 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
         imported.note(each.line, text)
         hint += f"; {text}"
     for each in top_level(root):
-        if each.name == "import":
+        if each.name == IMPORT:
             resource = each.attributes.get("resource", "")
             imported.note(each.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
             hint += f"; {resource}, which it imports, is not read: put it beside the file, or its content into it"
     beans = Beans(root, imported, values, version, hint)
-    elements = map(beans.as_element, [root] if root.name == "broker" else root.children)
+    elements = map(beans.as_element, [root] if root.name == "broker" else top_level(root, IMPORT))
     brokers = [each for each in elements if each is not None and _is_core(each) and each.name == "broker"]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
@@ -164,6 +168,46 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     if brokers:
         file.read_broker(brokers[0])
     return imported
+
+
+_RESOURCE = re.compile(r"(?:file:|classpath\*?:)?(?:/*\$\{activemq\.conf\}/)?(.*)", re.DOTALL)
+_MAX_IMPORTS = 100
+
+
+def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> None:
+    """Put what imported files contain into the ``<import>`` elements that name them.
+
+    Args:
+        root: the root element.
+        name: the name of the file, for messages.
+        read: returns the content of a file by its path in the folder; ``None`` if it is not there. Its import stays.
+
+    Raises:
+        MigrationError: a file is not XML, or the files import each other too often.
+
+    Source: ``DefaultBeanDefinitionDocumentReader.importBeanDefinitionResource``.
+    """
+    waiting, count = [(root, "")], 0
+    while waiting:
+        element, base = waiting.pop()
+        for child in element.children:
+            if child.name == _NESTED:
+                waiting.append((child, base))
+            if child.name != IMPORT or not child.attributes.get("resource"):
+                continue
+            found = _RESOURCE.fullmatch(child.attributes.get("resource", ""))
+            path = posixpath.normpath(posixpath.join(base, found[1] if found else ""))
+            content = read(path)
+            count += 1
+            if count > _MAX_IMPORTS:
+                raise MigrationError(name, f"imports more than {_MAX_IMPORTS} files", child.line)
+            imported = None if content is None else read_xml(content, path)
+            if imported is None or imported.name != _NESTED or not any(map(of_activemq, imported.walk())):
+                continue
+            for each in imported.walk():
+                each.line = child.line  # messages name a line of the file itself
+            child.children = [imported] if "profile" in imported.attributes else imported.children
+            waiting.append((child, posixpath.dirname(path)))
 
 
 def _take_old_namespace(root: Element, version: BrokerVersion) -> str:

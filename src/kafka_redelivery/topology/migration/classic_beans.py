@@ -128,11 +128,11 @@ NEVER_A_REFERENCE = words(
 """Attributes that are always text: the broker fails on a value that starts with ``#``."""
 
 
-def top_level(root: Element) -> Iterator[Element]:
-    """Yield the elements directly in a document, also those in ``<beans>`` inside of it."""
+def top_level(root: Element, *inside: str) -> Iterator[Element]:
+    """Yield the elements directly in a document, also those inside of others, ``<beans>`` and imports by default."""
     for child in root.children:
-        if child.name == _NESTED:
-            yield from top_level(child)
+        if child.children and child.name in (inside or (_NESTED, IMPORT)):
+            yield from top_level(child, *inside)
         else:
             yield child
 
@@ -163,7 +163,7 @@ def take_profiles(root: Element, values: PlaceholderValues) -> list[Element]:
             else:
                 kept.append(child)
         element.children = kept
-        waiting += (each for each in kept if each.name == _NESTED)
+        waiting += (each for each in kept if each.name in {_NESTED, IMPORT})
     return removed
 
 
@@ -268,7 +268,7 @@ _LISTS = words("destinations plugins policyEntries redeliveryPolicyEntries")
 
 ACTIVE_PROFILES = "spring.profiles.active"
 _SEPARATORS = re.compile(r"[,;\s]+")
-_NESTED = "beans"
+_NESTED, IMPORT = "beans", "import"
 _ARGUMENTS = frozenset(("argument", "constructor-arg"))
 _OF_FACTORY = _OF_OTHERS | words("brokerURL nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut")
 _COLLECTIONS = frozenset(("array", "list", "set"))
@@ -661,6 +661,13 @@ class Beans:
 def _is_broker(element: Element) -> bool:
     of_class = element.attributes.get("class", "").rpartition(".")[2] if element.name == "bean" else ""
     return element.name == "broker" or _CLASSES.get(of_class) == "broker"
+
+
+def of_activemq(element: Element) -> bool:
+    """Whether an element concerns ActiveMQ or the values of placeholders, or imports a file that may."""
+    of_class = element.attributes.get("class", "").rpartition(".")[2]
+    ours = element.namespace.startswith(NAMESPACE) or element.name in {"property-placeholder", IMPORT}
+    return ours or of_class in _CLASSES or of_class in _WITH_URI or _is_configurer(element)
 
 
 def _is_configurer(element: Element) -> bool:

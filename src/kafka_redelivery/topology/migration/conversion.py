@@ -36,7 +36,7 @@ def read_broker_configuration(
         values: the values of placeholders.
         version: the version of the broker, such as ``2.40``; ``None`` for the newest known one.
         read: returns the content of another file of the broker's folder by its path in it, or ``None`` if it is not
-            there: of ``broker.properties`` beside a ``broker.xml``, and of what the file includes.
+            there: of ``broker.properties`` beside a ``broker.xml``, and of what the file includes or imports.
         folder: the absolute path of this folder.
 
     Raises:
@@ -65,6 +65,7 @@ def read_broker_configuration(
         if root.name == other and root.namespace.startswith(namespace):
             raise MigrationError(name, problem, root.line)
     if root.name in activemq_xml.ROOTS:
+        activemq_xml.include(root, name, read)
         return activemq_xml.read_activemq_xml(root, name, values, broker_version("activemq", version))
     problem = f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>"
     raise MigrationError(name, problem, root.line)
@@ -77,6 +78,12 @@ _OTHERS = {
     ("domain", "urn:jboss:domain"): "is a WildFly configuration; see its servers' standalone.xml",
 }
 _YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b", re.MULTILINE)
+
+
+_OF_CLIENT = re.compile(rb"^\s*([\w.-]*(?:broker-?url|provider\.url))\s*[=:]", re.MULTILINE | re.IGNORECASE)
+"""Of Spring Boot and JNDI."""
+
+_INSIDE = re.compile(rb"^\s*[\"']?((?:broker|activemq)\.xml)[\"']?:", re.MULTILINE)
 
 
 def _refuse_others(content: bytes, name: str) -> None:
@@ -95,7 +102,14 @@ def _refuse_others(content: bytes, name: str) -> None:
             f"is a Kubernetes resource of the kind {kind[1].decode()}: copy the broker.xml that its operator has made "
             "out of the pod (etc/broker.xml and etc/broker.properties in the broker's folder), and import that folder",
         )
-    if start[:1] == b"{":
+    client, inside = _OF_CLIENT.search(start), _INSIDE.search(start)
+    if client is not None:
+        what = f"is a file of a client: give the connection URI that {client[1].decode()} has, in quotes"
+    elif inside is not None:
+        what = (
+            f"is not XML, but contains {inside[1].decode()}: write that into a file of this name, and import the file"
+        )
+    elif start[:1] == b"{":
         what = f"is JSON: {_NOT_READ}"
     elif name.endswith((".yaml", ".yml")):
         what = f"is YAML: {_NOT_READ}"

@@ -159,6 +159,13 @@ def test_a_path_that_no_file_can_have_is_an_error(etc: Path) -> None:
         ("broker.json", '{"addressSettings": {}}', "is JSON"),
         ("broker.yaml", "addressSettings: {}\n", "is YAML"),
         ("broker.properties", PROPERTIES, "is a file of properties"),
+        ("application.properties", "spring.activemq.broker-url=tcp://a:1\n", "that spring.activemq.broker-url has"),
+        (
+            "application.yml",
+            "spring:\n  activemq:\n    broker-url: tcp://a:1\n",
+            "the connection URI that broker-url has",
+        ),
+        ("config.yaml", "kind: ConfigMap\ndata:\n  broker.xml: |\n    <a/>\n", "write that into a file of this name"),
     ],
 )
 def test_other_configuration_is_named(tmp_path: Path, name: str, content: str, what: str) -> None:
@@ -218,3 +225,49 @@ def test_a_dead_letter_queue_is_no_source(tmp_path: Path) -> None:
     assert text.count("- topic: q") == 12
     assert "topic: DLQ" not in text
     assert sum("has the name of the dead-letter topic of q" in str(note) for note in imported.notes) == 12
+
+
+CORE = "http://activemq.apache.org/schema/core"
+POLICIES = f"""<policyMap xmlns="{CORE}" id="policies"><policyEntries><policyEntry queue="A"><deadLetterStrategy>
+<individualDeadLetterStrategy queuePrefix="${{prefix:D.}}"/></deadLetterStrategy></policyEntry></policyEntries>
+</policyMap>"""
+REFERRING = f'<broker xmlns="{CORE}" destinationPolicy="#policies"/>'
+
+
+@pytest.mark.parametrize(
+    "resource", ["policies.xml", "classpath:policies.xml", "file:${activemq.conf}/policies.xml", "sub/more.xml"]
+)
+def test_beans_of_imported_files(tmp_path: Path, resource: str) -> None:
+    """Also of those that they import, beside them. Files without settings of ActiveMQ stay notes."""
+    (tmp_path / "activemq.xml").write_text(SPRING.format(f'<import resource="{resource}"/>{REFERRING}'))
+    (tmp_path / "sub").mkdir()
+    for folder in (tmp_path, tmp_path / "sub"):
+        (folder / "policies.xml").write_text(SPRING.format(POLICIES + '<import resource="jetty.xml"/>'))
+    (tmp_path / "sub" / "more.xml").write_text(SPRING.format('<import resource="policies.xml"/>'))
+    (tmp_path / "jetty.xml").write_text(SPRING.format('<bean id="server" class="org.eclipse.jetty.server.Server"/>'))
+    imported = read(tmp_path)
+    strategy = {"individualDeadLetterStrategy": {"queuePrefix": "${prefix:D.}"}}
+    assert imported.section["policyEntries"] == [{"queue": "A", "deadLetterStrategy": strategy}]
+    assert [note.text for note in imported.notes] == [
+        "<import resource='jetty.xml'> is not read: its settings are not carried over"
+    ]
+
+
+def test_a_broker_in_an_imported_file(tmp_path: Path) -> None:
+    """It is the broker."""
+    (tmp_path / "activemq.xml").write_text(SPRING.format('<import resource="b.xml"/>'))
+    (tmp_path / "b.xml").write_text(SPRING.format(POLICIES + REFERRING))
+    assert read(tmp_path).section["policyEntries"]
+
+
+def test_a_reference_into_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The error names the file, and does not say that the broker refuses it. Imports in a circle are an error."""
+    (tmp_path / "activemq.xml").write_text(SPRING.format(f'<import resource="p.xml"/>{REFERRING}'))
+    with pytest.raises(
+        MigrationError, match=r"refers to '#policies'.*; p\.xml, which it imports, is not read"
+    ) as caught:
+        read(tmp_path)
+    assert "refuses" not in caught.value.problem
+    (tmp_path / "p.xml").write_text(SPRING.format(POLICIES + '<import resource="p.xml"/>'))
+    with pytest.raises(MigrationError, match="imports more than"):
+        read(tmp_path)
