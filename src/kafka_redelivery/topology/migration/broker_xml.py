@@ -157,7 +157,8 @@ _REASONS = {
     "message-expiry-scan-period": "records expire when they are read, without a scan",
 }
 _PERSIST = "persist-delivery-count-before-delivery"
-_READ = frozenset(("address-settings", "addresses", "literal-match-markers", "wildcard-addresses", _PERSIST))
+_PREFIXES = ("jms.queue.", "jms.topic.")
+_READ = frozenset(("address-settings", "addresses", "queues", "literal-match-markers", "wildcard-addresses", _PERSIST))
 _MARKERS = 2
 _MAX_CHARACTERS, _MAX_WORDS = 500_000, 20_000
 """Limits for all matches together: each becomes a regular expression, and large ones take minutes to compile."""
@@ -222,7 +223,9 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None], folde
     waiting = [(root, name)]
     while waiting:
         element, base = waiting.pop()
-        for index, child in enumerate(element.children):
+        index = 0
+        while index < len(element.children):
+            child = element.children[index]
             inside, path, content = base, None, None
             href = child.attributes.get("href", "")
             if child.namespace == _INCLUDE and child.attributes.get("parse", "xml") == "xml":
@@ -232,6 +235,10 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None], folde
                 if count > _MAX_INCLUDES:
                     raise MigrationError(name, f"includes more than {_MAX_INCLUDES} files", child.line)
                 content = read(path)
+            fallback = None if path is None else child.find("fallback")
+            if content is None and fallback is not None:
+                element.children[index : index + 1] = fallback.children
+                continue
             if path is not None and content is not None:
                 if base == name and not _ABSOLUTE.match(href):
                     text = f"{href} is read from the folder of the file; the broker takes it from where it is started"
@@ -241,6 +248,7 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None], folde
                     each.line = child.line  # messages name a line of the file itself
                 inside = path
             waiting.append((element.children[index], inside))
+            index += 1
     return notes
 
 
@@ -267,18 +275,28 @@ _OF_ALL_MATCHES = ("wildcardconfiguration", "literalmatchmarkers")
 """Java properties in lower case. The wildcards of the file are known before its matches are read."""
 
 _JAVA_PERSIST = "persistDeliveryCountBeforeDelivery"
-_JAVA_SETTING = re.compile(r'address(?:es)?Settings?\.(?:"([^"]+)"|([^."]+))\.(\w+)')
-_BY_JAVA_NAME = {name.replace("-", ""): name for name in SETTING_NAMES} | {
-    "redeliverymultiplier": "redelivery-delay-multiplier",
-    "sendtodlaonnoroute": "send-to-dla-on-no-route",
-}
-"""Settings by the names of their Java properties in lower case."""
+_SURROUND, _REMOVE = "key.surround", "-"
+_JAVA_SETTINGS, _JAVA_ADDRESSES = frozenset(("addressSettings", "addressesSettings")), "addressConfigurations"
+_BY_JAVA_NAME = {re.sub("-(.)", lambda found: found[1].upper(), name): name for name in SETTING_NAMES}
+_BY_JAVA_NAME["redeliveryMultiplier"] = _BY_JAVA_NAME.pop("redeliveryDelayMultiplier")
+_BY_JAVA_NAME["sendToDLAOnNoRoute"] = _BY_JAVA_NAME.pop("sendToDlaOnNoRoute")
+"""Settings by the names of their Java properties."""
 
 
-def _java_setting(key: str) -> tuple[str | None, str]:
-    """Return match and setting of a key such as ``addressSettings."orders.#".maxDeliveryAttempts``."""
-    found = _JAVA_SETTING.fullmatch(key)
-    return (None, "") if found is None else (found[1] or found[2], found[3])
+def _java_entry(key: str, surround: str) -> tuple[str, str, str]:
+    """Return the parts of a key such as ``addressSettings."orders.#".maxDeliveryAttempts``.
+
+    They are a map, the name of its entry, which ``surround`` may be around, and a property of the entry.
+
+    Source: ``ConfigurationImpl.SurroundResolver``.
+    """
+    property_of, _, rest = key.partition(".")
+    if surround and rest.startswith(surround):
+        entry, _, rest = rest[len(surround) :].partition(surround)
+    else:
+        entry, dot, rest = rest.partition(".")
+        rest = dot + rest
+    return property_of, entry, rest.removeprefix(".")
 
 
 def _problem(match: str, repository: SettingsRepository) -> str:
@@ -288,6 +306,11 @@ def _problem(match: str, repository: SettingsRepository) -> str:
     except MatchError as error:
         return error.problem
     return ""
+
+
+def _inside(parent: Element, container: str, name: str) -> Iterator[Element]:
+    found = parent.find(container)
+    return iter(()) if found is None else found.all(name)
 
 
 class _BrokerXml:
@@ -301,6 +324,7 @@ class _BrokerXml:
     ) -> None:
         self._overriding = overriding
         self._of_broker: list[str] = []
+        self._addresses_of_properties: list[str] = []
         self._root = root
         self._name = name
         self._properties = properties
@@ -340,6 +364,12 @@ class _BrokerXml:
         section["address-settings"] = list(self._settings(core, repository))
         self._override(section["address-settings"], repository)
         self._addresses(core, section["address-settings"])
+        if any(each["match"].startswith(_PREFIXES) for each in section["address-settings"]):
+            self._imported.note(
+                core.line,
+                f"matches that begin with {' or '.join(_PREFIXES)} are for addresses of clients of Artemis 1.x; those "
+                "of other clients have no such prefix, so that these settings do not apply to them",
+            )
         self._acceptors(core)
         return self._imported
 
@@ -467,29 +497,40 @@ class _BrokerXml:
         if self._overriding:
             self._imported.note(None, f"{PROPERTIES}, which is beside the file, overrides it")
         for key, text in self._replaced_properties():
-            match, setting = _java_setting(key)
-            name = _BY_JAVA_NAME.get(setting.lower())
-            kind = ADDRESS_SETTING.get(name or "", "string")
+            property_of, entry, rest = _java_entry(key, self._overriding.get(_SURROUND, '"'))
             if key == _JAVA_PERSIST:
                 self._imported.handler["persistDeliveryCountBeforeDelivery"] = text.strip().lower() == "true"
             elif key.lower().startswith(_OF_ALL_MATCHES):
                 problem = f"{key} of {PROPERTIES} changes what each match means; set it in the file instead"
                 raise MigrationError(self._name, problem)
-            elif match is None or name is None:
-                self._imported.note(None, f"{key} of {PROPERTIES} is not carried over")
-            elif not valid(text, kind) or (name in LIMITS and not LIMITS[name](float(value(text, kind)))):
-                self._imported.note(None, f"{key}={text} of {PROPERTIES} is left out: the broker refuses such a value")
-            elif problem := _problem(match, repository):
-                self._imported.note(None, f"{key} of {PROPERTIES} is left out: its match {problem}")
+            elif property_of == _JAVA_ADDRESSES and entry and text != _REMOVE:
+                self._addresses_of_properties.append(entry)
+            elif property_of in _JAVA_SETTINGS and entry and (rest in _BY_JAVA_NAME or (text == _REMOVE and not rest)):
+                self._override_setting(settings, repository, key, entry, rest, text)
             else:
-                given = next((each for each in settings if each["match"] == match), None)
-                if given is None:
-                    given = {"match": match}
-                    settings.append(given)
-                given[name] = value(text, kind)
+                self._imported.note(None, f"{key} of {PROPERTIES} is not carried over")
+
+    def _override_setting(
+        self, settings: list[dict[str, Any]], repository: SettingsRepository, key: str, match: str, rest: str, text: str
+    ) -> None:
+        if not rest:
+            settings[:] = [each for each in settings if each["match"] != match]
+            return
+        name = _BY_JAVA_NAME[rest]
+        kind = ADDRESS_SETTING.get(name, "string")
+        if not valid(text, kind) or (name in LIMITS and not LIMITS[name](float(value(text, kind)))):
+            self._imported.note(None, f"{key}={text} of {PROPERTIES} is left out: the broker refuses such a value")
+        elif problem := _problem(match, repository):
+            self._imported.note(None, f"{key} of {PROPERTIES} is left out: its match {problem}")
+        else:
+            given = next((each for each in settings if each["match"] == match), None)
+            if given is None:
+                given = {"match": match}
+                settings.append(given)
+            given[name] = value(text, kind)
 
     def _replaced_properties(self) -> Iterator[tuple[str, str]]:
-        for key, text in self._overriding.items():
+        for key, text in ((key, text) for key, text in self._overriding.items() if key != _SURROUND):
             yield _replaced(key, self._properties, PROPERTIES), _replaced(text, self._properties, PROPERTIES)
 
     def _setting_elements(self, core: Element) -> Iterator[Element]:
@@ -524,12 +565,18 @@ class _BrokerXml:
     def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
         """Add the addresses of the file, except dead-letter and expiry addresses."""
         aside = {each.get(key) for each in settings for key in ("dead-letter-address", "expiry-address")}
-        container = core.find("addresses")
-        for address in () if container is None else container.all("address"):
-            name = self._replaced(address, address.attributes.get("name", ""))
+        named = [(each.line, each.attributes.get("name", "")) for each in _inside(core, "addresses", "address")]
+        for queue in _inside(core, "queues", "queue"):
+            texts = [self._text(each) for each in queue.all("address")] or [queue.attributes.get("name", "")]
+            named += ((queue.line, each) for each in texts)
+        for kind in ("queue", "topic"):
+            named += ((each.line, each.attributes.get("name", "")) for each in _inside(self._root, "jms", kind))
+        named += ((None, name) for name in self._addresses_of_properties)
+        for line, text in named:
+            name = _replaced(text, self._properties, self._name, line)
             if name and name in aside:
                 self._imported.note(
-                    address.line, f"{name} is not among the sources: it is a dead-letter or expiry address of others"
+                    line, f"{name} is not among the sources: it is a dead-letter or expiry address of others"
                 )
             elif name:
                 self._imported.add_destinations([name])

@@ -133,9 +133,12 @@ _REASONS = {
 
 
 _QPID = re.compile(
-    r"(?:failover:(?://)?\(\s*)?amqp(?:s|ws|wss)?:.*[?&]jms\.redeliveryPolicy\.(?:maxRedeliveries|outcome)=", re.DOTALL
+    r"(?:failover:(?://)?\(\s*)?amqp(?:s|ws|wss)?:(?!.*[?&]jms\.redeliveryPolicy\.(?!maxRedeliveries=|outcome=))",
+    re.DOTALL,
 )
-"""A URI with a setting that only the policy of Qpid JMS has."""
+"""A URI of Qpid JMS, without settings of a policy that only Classic's has."""
+
+_PLACEHOLDER = re.compile(r"\$\{[^{}]{1,100}\}")
 
 _OUTCOMES = ("ACCEPTED", "REJECTED", "RELEASED", "MODIFIED_FAILED", "MODIFIED_FAILED_UNDELIVERABLE")
 """Of Qpid JMS, in the order of their numbers, which begin at 1."""
@@ -161,7 +164,11 @@ def _read_qpid(uri: str, imported: Imported) -> Imported:
     """
     policy: dict[str, Any] = {"maximumRedeliveries": -1, "initialRedeliveryDelay": 0, "redeliveryDelay": 0}
     outcome = _OUTCOMES[_OUTCOME - 1]
-    for key, value in _options(uri, imported).items():
+    options = _options(uri, imported)
+    if not any(key.startswith(_JMS + _POLICY) for key in options):
+        imported.note(None, "is of Qpid JMS, whose policy has no limit: the broker's settings decide; import its file")
+        return imported
+    for key, value in options.items():
         name = key.removeprefix(_JMS + _POLICY) if key.startswith(_JMS) else ""
         if name not in {"maxRedeliveries", "outcome"}:
             imported.note(None, f"{key} is not carried over: it does not concern redelivery")
@@ -193,7 +200,7 @@ NAME = "connection URI"
 
 def is_connection_uri(source: str) -> bool:
     """Whether a source is a URI and not a path."""
-    return not source or _SCHEME.match(source) is not None
+    return source[:1] in {"", "("} or _SCHEME.match(source) is not None
 
 
 def read_connection_uri(uri: str, version: BrokerVersion | None = None, *, alone: bool = True) -> Imported:
@@ -208,11 +215,17 @@ def read_connection_uri(uri: str, version: BrokerVersion | None = None, *, alone
         MigrationError: the connection factory itself refuses it.
     """
     name = NAME  # not the URI, which may contain a password
+    placeholder = _PLACEHOLDER.search(uri)
+    if placeholder is not None:
+        raise MigrationError(name, f"has the placeholder {placeholder[0]}: write its value")
     if _ILLEGAL.search(uri):
         raise MigrationError(name, "is not a URI: it contains a space or another character that must be escaped")
     if _NO_ADDRESS.fullmatch(uri):
         raise MigrationError(name, "is not a URI: nothing follows its scheme")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
+    if uri.startswith("("):
+        imported.note(None, "is of Artemis's client, which has no redelivery policy: import the broker's file")
+        return imported
     if _QPID.match(uri):
         return _read_qpid(uri, imported)
     _read_openwire(uri, imported, version or BrokerVersion.of("activemq"))

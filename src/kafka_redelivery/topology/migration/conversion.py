@@ -45,6 +45,9 @@ def read_broker_configuration(
     """
     _refuse_others(content, name)
     root = read_xml(content, name)
+    for (other, namespace), problem in _OTHERS.items():
+        if root.name == other and root.namespace.startswith(namespace):
+            raise MigrationError(name, problem, root.line)
     missing: dict[str, None] = {}
     if root.name == broker_xml.ROOT:
         if b"$" in content:
@@ -61,9 +64,6 @@ def read_broker_configuration(
         if missing:
             imported.note(None, _empty(missing))
         return imported
-    for (other, namespace), problem in _OTHERS.items():
-        if root.name == other and root.namespace.startswith(namespace):
-            raise MigrationError(name, problem, root.line)
     if root.name in activemq_xml.ROOTS:
         activemq_xml.include(root, name, read)
         return activemq_xml.read_activemq_xml(root, name, values, broker_version("activemq", version))
@@ -75,6 +75,11 @@ _OTHERS = {
     ("server", "urn:jboss:domain"): "is a WildFly configuration, which has Artemis's settings in another form; start "
     "WildFly, list the address settings with jboss-cli (/subsystem=messaging-activemq/server=default/address-setting=*:"
     "read-resource), and write them into a broker.xml",
+    (
+        "configuration",
+        "urn:hornetq",
+    ): "is a HornetQ configuration, which no Artemis reads: write its <address-settings> "
+    "into <core xmlns='urn:activemq:core'> of a broker.xml, and import that",
     ("domain", "urn:jboss:domain"): "is a WildFly configuration; see its servers' standalone.xml",
 }
 _YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b", re.MULTILINE)

@@ -271,3 +271,38 @@ def test_a_reference_into_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "p.xml").write_text(SPRING.format(POLICIES + '<import resource="p.xml"/>'))
     with pytest.raises(MigrationError, match="imports more than"):
         read(tmp_path)
+
+
+def test_names_and_removals_in_properties(etc: Path) -> None:
+    """``key.surround`` encloses names with dots; ``-`` removes an entry; addresses become sources."""
+    (etc / "broker.properties").write_text(
+        "key.surround=$$\n"
+        "addressSettings.$$orders.eu$$.redeliveryMultiplier=2\n"
+        "addressSettings.orders\\ eu.sendToDLAOnNoRoute=true\n"
+        "addressSettings.$$orders.#$$=-\n"
+        "addressSettings.a.RedeliveryDelay=7\n"
+        "addressConfigurations.$$orders.eu$$.routingTypes=ANYCAST\n"
+        "addressConfigurations.$$orders.eu$$.queueConfigs.$$orders.eu$$.routingType=ANYCAST\n"
+        "addressConfigurations.gone=-\n"
+    )
+    imported = read(etc)
+    assert imported.section["address-settings"] == [
+        {"match": "orders.eu", "redelivery-delay-multiplier": 2.0},
+        {"match": "orders eu", "send-to-dla-on-no-route": True},
+    ]
+    assert imported.destinations == ["orders.eu"]
+    left = [note.text for note in imported.notes if "is not carried over" in note.text]
+    assert [text.partition(" ")[0] for text in left] == [
+        "addressSettings.a.RedeliveryDelay",
+        "addressConfigurations.gone",
+    ]
+
+
+def test_the_fallback_of_an_included_file(etc: Path) -> None:
+    """The broker takes it if the file is not there."""
+    (etc / "broker.properties").unlink()
+    inner = '<xi:include href="a.xml"><xi:fallback><xi:include href="settings.xml"/></xi:fallback></xi:include>'
+    (etc / "broker.xml").write_text(BROKER.replace('<xi:include href="{}"/>', inner))
+    imported = read(etc)
+    assert [each["match"] for each in imported.section["address-settings"]] == ["orders.#"]
+    assert "is not read" not in str(imported.notes)

@@ -119,7 +119,7 @@ def test_client_transport_is_a_uri(uri: str) -> None:
     assert "no transport" not in str(read_source(uri, PlaceholderValues()).notes)
 
 
-@pytest.mark.parametrize("uri", ["amqp://a:5672", "localhost:61616", "TCP://a:1", ""])
+@pytest.mark.parametrize("uri", ["mqtt://a:1883", "localhost:61616", "TCP://a:1", ""])
 def test_other_scheme_is_noted(uri: str) -> None:
     """The connection factory accepts it, but the connection does not."""
     given = f"{uri.partition(':')[0]}:" if uri else "an empty scheme"

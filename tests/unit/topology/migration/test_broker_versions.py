@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from deploy.broker_names import ranges
 from kafka_redelivery.topology.migration.broker_xml import ADDRESS_SETTING, CHOICES, CORE
 from kafka_redelivery.topology.migration.classic_beans import TYPES
-from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
 from kafka_redelivery.topology.migration.conversion import broker_version, read_broker_configuration
 from kafka_redelivery.topology.migration.names import VERSIONS
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
@@ -280,3 +280,27 @@ def test_a_file_with_all_names_of_a_version_of_classic(version: str) -> None:
     assert [each for each in (*broker, *entry) if f"{each.partition('=')[0]}=" not in notes] == [
         each for each in (*broker, *entry) if each.partition("=")[0] in {"brokerName", "schedulerSupport"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "whose"),
+    [
+        ("amqp://a:5672", "Qpid JMS"),
+        ("failover:(amqps://a:1,amqps://b:1)?jms.prefetchPolicy.all=5", "Qpid JMS"),
+        ("(tcp://a:1,tcp://b:1)?ha=true&reconnectAttempts=-1", "Artemis's client"),
+    ],
+)
+def test_a_client_whose_broker_decides(uri: str, whose: str) -> None:
+    """It has no policy of its own, so that the broker's file is needed."""
+    assert is_connection_uri(uri)
+    imported = read_connection_uri(uri)
+    assert imported.section == {"redeliveryPolicy": {}}
+    (note,) = (each.text for each in imported.notes)
+    assert whose in note
+    assert "import" in note
+
+
+def test_a_uri_with_a_placeholder_is_named() -> None:
+    """The error says what to write."""
+    with pytest.raises(MigrationError, match=r"has the placeholder \$\{HOST\}: write its value"):
+        read_connection_uri("failover:(tcp://${HOST}:61616)")

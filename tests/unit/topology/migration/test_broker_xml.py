@@ -225,3 +225,23 @@ def test_addresses_become_sources() -> None:
         f"<address-settings>{setting('#', '<dead-letter-address>DLQ</dead-letter-address>')}</address-settings>"
     )
     assert [source.topic for source in Migrated(content, "broker.xml").settings.sources] == ["orders"]
+
+
+def test_old_lists_of_queues() -> None:
+    """``<queues>`` and the section ``<jms>`` make addresses, too. A prefix of Artemis 1.x has a note."""
+    core = document("<queues><queue name='q'><address>orders</address></queue></queues>").decode()
+    core = core.replace(
+        "<core", "<jms xmlns='urn:activemq:jms'><queue name='bills'/><queue name='DLQ'/><topic name='news'/></jms><core"
+    )
+    given = setting("jms.queue.bills", "<dead-letter-address>DLQ</dead-letter-address>")
+    imported = read(core.replace("</core>", f"<address-settings>{given}</address-settings></core>").encode())
+    assert imported.destinations == ["orders", "bills", "news"]
+    notes = "\n".join(map(str, imported.notes))
+    assert "DLQ is not among the sources" in notes
+    assert "matches that begin with jms.queue. or jms.topic. are for addresses of clients of Artemis 1.x" in notes
+
+
+def test_a_file_of_hornetq_is_named() -> None:
+    """No Artemis reads it."""
+    with pytest.raises(MigrationError, match="is a HornetQ configuration"):
+        read(b'<configuration xmlns="urn:hornetq"><address-settings/></configuration>')
