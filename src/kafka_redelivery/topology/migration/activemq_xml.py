@@ -19,6 +19,7 @@ from kafka_redelivery.topology.migration.classic_beans import (
     PROPERTIES,
     TYPES,
     Beans,
+    described,
     of_activemq,
     read_of_factory,
     take_profiles,
@@ -113,6 +114,7 @@ _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
+_REPEATED = "the element is repeated below, and the last one has an effect"
 _BROKER = "it is a setting of the broker itself"
 _REASONS = {
     "expireMessagesPeriod": "records expire when they are read, without a scan",
@@ -324,16 +326,23 @@ class _ActiveMqXml:
             maps = list(self._beans.inside(policy, "policyMap"))
         for policy_map in maps:
             section |= self._map(policy_map, "policyEntry", "policyEntries", self._policy_entry)
-        plugins = [found for container in broker.all("plugins") for found in self._plugins(container)]
+        plugins = [found for container in self._last(broker, "plugins") for found in self._plugins(container)]
         if plugins:
             section["plugins"] = plugins
         note_start_errors(section, str(attributes.get("schedulerSupport", "false")), broker.line, self._imported)
         self._connectors(broker)
-        for container in broker.all("destinations"):
+        for container in self._last(broker, "destinations"):
             for destination in container.children:
                 self._imported.add_destinations(
                     [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
                 )
+
+    def _last(self, broker: Element, name: str) -> list[Element]:
+        """Return the last of the children with a name, which alone has an effect, with a note about the others."""
+        found = list(broker.all(name))
+        for each in found[:-1]:
+            self._not_carried_over(each, f"<{name}>", _REPEATED)
+        return found[-1:]
 
     def _connectors(self, broker: Element) -> None:
         for connector in broker.walk():
@@ -365,9 +374,7 @@ class _ActiveMqXml:
             if container.name not in {"defaultEntry", plural}:
                 self._beans.refuse(container, f"<{container.name}> cannot be set in <{of.name}>")
             if container is not last[container.name]:
-                self._not_carried_over(
-                    container, f"<{container.name}>", "the element is repeated below, and the last one has an effect"
-                )
+                self._not_carried_over(container, f"<{container.name}>", _REPEATED)
                 continue
             for entry in self._beans.inside(container, name):
                 yield container.name, entry
@@ -443,7 +450,7 @@ class _ActiveMqXml:
                 continue
             if _is_core(plugin) and plugin.name not in names("activemq", "elements"):
                 self._beans.refuse(plugin, f"<{plugin.name}> is not known")
-            self._not_carried_over(plugin, f"<{plugin.name}>", _REASONS.get(plugin.name, _BROKER))
+            self._not_carried_over(plugin, described(plugin), _REASONS.get(plugin.name, _BROKER))
 
     def _redelivery_plugin(self, plugin: Element) -> dict[str, Any]:
         attributes = self._beans.attributes(plugin)

@@ -199,7 +199,8 @@ def _check_element(element: Element, name: str) -> None:
             element, name, f"<{element.name}> contains the text {element.text[:40]!r}, but may only contain elements"
         )
     for attribute in NEVER_A_REFERENCE & element.attributes.keys():
-        if element.attributes[attribute].startswith("#"):
+        text = element.attributes[attribute]
+        if text.startswith("#") and text != _NULL and not text.startswith("##"):
             raise refused(
                 element, name, f"{attribute}={element.attributes[attribute]!r} is a reference, but must be text"
             )
@@ -272,6 +273,8 @@ _NESTED, IMPORT = "beans", "import"
 _ARGUMENTS = frozenset(("argument", "constructor-arg"))
 _OF_FACTORY = _OF_OTHERS | words("brokerURL nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut")
 _COLLECTIONS = frozenset(("array", "list", "set"))
+_FOREIGN = "is not carried over: it is a Spring bean, which only the broker can create"
+_NULL = "#null"
 EXPRESSION = "#{"
 """Begins an expression, which only Spring can compute."""
 
@@ -322,6 +325,18 @@ class Beans:
                 f"--property {', '.join(unused)} has no effect: without a PropertyPlaceholderConfigurer "
                 "the broker replaces no placeholder",
             )
+        elif not self._configured:
+            self._note_literal(root)
+
+    def _note_literal(self, root: Element) -> None:
+        for element in root.walk():
+            carried = element.namespace.startswith(NAMESPACE) and element.name in TYPES.keys() - {"broker"}
+            text = next((text for text in element.attributes.values() if "${" in text), None) if carried else None
+            if text is not None:
+                problem = (
+                    "is taken as it is: without a PropertyPlaceholderConfigurer the broker replaces no placeholder"
+                )
+                self._imported.note(element.line, f"{text} {problem}")
 
     def attributes(self, element: Element) -> dict[str, Value]:
         """Return the typed attributes of an element, with placeholders replaced.
@@ -331,7 +346,10 @@ class Beans:
         """
         spring = isinstance(element, _Bean)
         found: dict[str, Value] = {}
-        for name, text in element.attributes.items():
+        for name, given in element.attributes.items():
+            if given == _NULL and not spring:
+                continue
+            text = given[1:] if given.startswith("##") and not spring else given
             bean, _, last = name.rpartition(".")
             kind = TYPES.get(bean or element.name, {}).get(last, "string")
             resolved = self._resolved(element, text)
@@ -365,10 +383,7 @@ class Beans:
             elif child.namespace.startswith(NAMESPACE):
                 self._imported.note(child.line, f"<{child.name}> is not carried over: there is no equivalent")
             else:
-                self._imported.note(
-                    child.line,
-                    f"<{child.name}> is not carried over: it is a Spring bean, which only the broker can create",
-                )
+                self._imported.note(child.line, f"{described(child)} {_FOREIGN}")
 
     def resolved(self, container: Element, child: Element) -> Element:
         """Return the child, the bean that it refers to, or the element that is equivalent to its ``<bean>``."""
@@ -486,9 +501,7 @@ class Beans:
         if found is None:
             self._undefined(element, name, text)
         elif bean is None:
-            self._imported.note(
-                found.line, f"<{found.name}> is not carried over: it is a Spring bean, which only the broker can create"
-            )
+            self._imported.note(found.line, f"{described(found)} {_FOREIGN}")
         elif wanted and bean.name not in wanted:
             self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no equivalent")
         else:
@@ -661,6 +674,12 @@ class Beans:
 def _is_broker(element: Element) -> bool:
     of_class = element.attributes.get("class", "").rpartition(".")[2] if element.name == "bean" else ""
     return element.name == "broker" or _CLASSES.get(of_class) == "broker"
+
+
+def described(element: Element) -> str:
+    """Return an element's name, and the class of a bean, for notes."""
+    of_class = element.attributes.get("class")
+    return f"<{element.name}>" if of_class is None else f"<{element.name} class={of_class!r}>"
 
 
 def of_activemq(element: Element) -> bool:

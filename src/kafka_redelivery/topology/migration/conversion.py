@@ -221,6 +221,7 @@ def _sources(imported: Imported) -> list[dict[str, str]]:
     for destination in imported.destinations:
         name = without_kind(destination)
         if _WILD & set(name) or COMPOSITE in name:
+            imported.note(None, f"{destination} is not among the sources: it is more than one destination")
             continue
         topic = kafka_topic(name)
         plain = topic == name and with_kind(topic) == with_kind(destination)

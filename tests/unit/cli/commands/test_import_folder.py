@@ -229,7 +229,7 @@ def test_a_dead_letter_queue_is_no_source(tmp_path: Path) -> None:
 
 CORE = "http://activemq.apache.org/schema/core"
 POLICIES = f"""<policyMap xmlns="{CORE}" id="policies"><policyEntries><policyEntry queue="A"><deadLetterStrategy>
-<individualDeadLetterStrategy queuePrefix="${{prefix:D.}}"/></deadLetterStrategy></policyEntry></policyEntries>
+<individualDeadLetterStrategy queuePrefix="D."/></deadLetterStrategy></policyEntry></policyEntries>
 </policyMap>"""
 REFERRING = f'<broker xmlns="{CORE}" destinationPolicy="#policies"/>'
 
@@ -246,7 +246,7 @@ def test_beans_of_imported_files(tmp_path: Path, resource: str) -> None:
     (tmp_path / "sub" / "more.xml").write_text(SPRING.format('<import resource="policies.xml"/>'))
     (tmp_path / "jetty.xml").write_text(SPRING.format('<bean id="server" class="org.eclipse.jetty.server.Server"/>'))
     imported = read(tmp_path)
-    strategy = {"individualDeadLetterStrategy": {"queuePrefix": "${prefix:D.}"}}
+    strategy = {"individualDeadLetterStrategy": {"queuePrefix": "D."}}
     assert imported.section["policyEntries"] == [{"queue": "A", "deadLetterStrategy": strategy}]
     assert [note.text for note in imported.notes] == [
         "<import resource='jetty.xml'> is not read: its settings are not carried over"

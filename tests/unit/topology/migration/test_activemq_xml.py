@@ -292,3 +292,34 @@ def test_exact_destinations_become_sources() -> None:
     text = document(f"<destinations>{destinations}</destinations>")
     sources = [(source.topic, source.destination) for source in Migrated(text).settings.sources]
     assert sources == [("a.b", None), ("news_x", "topic:news/x")]
+
+
+def test_of_a_repeated_property_the_last_one_counts() -> None:
+    """XBean replaces the property; a note has the line of the other."""
+    queues = '<destinations><queue physicalName="{}"/></destinations>'
+    text = "<plugins><discardingDLQBrokerPlugin/></plugins><plugins><statisticsBrokerPlugin/></plugins>"
+    imported = read(document(text + queues.format("a") + queues.format("b")))
+    assert "plugins" not in imported.section
+    assert imported.destinations == ["queue:b"]
+    assert sum("the last one has an effect" in note.text for note in imported.notes) == 2
+
+
+def test_null_and_escaped_references() -> None:
+    """``#null`` is no value, and ``##`` begins a text with ``#``."""
+    inner = '<individualDeadLetterStrategy queuePrefix="##D." queueSuffix="#null"/>'
+    inner = f"<deadLetterStrategy>{inner}</deadLetterStrategy>"
+    imported = read(
+        document(entry('queue="A"', inner) + policies('<policyEntry queue="B" deadLetterStrategy="#null"/>'))
+    )
+    assert imported.section["policyEntries"] == [{"queue": "B"}]
+    imported = read(document(entry('queue="A"', inner)))
+    strategy = {"individualDeadLetterStrategy": {"queuePrefix": "#D."}}
+    assert imported.section["policyEntries"] == [{"queue": "A", "deadLetterStrategy": strategy}]
+
+
+def test_a_placeholder_that_nothing_replaces_has_a_note() -> None:
+    """The broker takes it as a name, too. A class that is not known is named."""
+    imported = read(document(entry('queue="${q}"') + f'<plugins><bean xmlns="{SPRING}" class="a.Mine"/></plugins>'))
+    notes = "\n".join(note.text for note in imported.notes)
+    assert notes.count("${q} is taken as it is") == 1
+    assert "<bean class='a.Mine'> is not carried over" in notes
