@@ -114,12 +114,14 @@ _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
+_CLIENT_OF_ARTEMIS = "org.apache.activemq.artemis.jms.client.ActiveMQ"
 _REPEATED = "the element is repeated below, and the last one has an effect"
 _BROKER = "it is a setting of the broker itself"
 _REASONS = {
     "expireMessagesPeriod": "records expire when they are read, without a scan",
     "maxExpirePageSize": "records expire when they are read, without a scan",
     "sendDuplicateFromStoreToDLQ": "Kafka's log has no such duplicates",
+    "destinationPathSeparatorPlugin": "the broker makes dots of the separators in names: write names here with dots",
     "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
 }
 
@@ -240,6 +242,9 @@ class _ActiveMqXml:
             Whether there is a factory or a policy.
         """
         elements = [each for each in map(self._beans.as_element, self._root.walk()) if each is not None]
+        for each in self._root.walk():
+            if each.attributes.get("class", "").startswith(_CLIENT_OF_ARTEMIS):
+                self._imported.note(each.line, "Artemis's client has no redelivery policy: import the broker's file")
         factories = [each for each in elements if each.name in _FACTORIES]
         found = [(each, self._client(each)) for each in factories]
         if not factories:
@@ -264,8 +269,10 @@ class _ActiveMqXml:
         """Return the policies of a connection factory. The bean of a policy replaces the one that its URI sets."""
         attributes, found = self._beans.attributes(read_of_factory(factory)), Imported(self._imported.name, "activemq")
         uri = str(attributes.get("brokerURL", ""))
-        if EXPRESSION in uri:
-            self._not_carried_over(factory, f"brokerURL={uri}", "only Spring computes the expression")
+        if EXPRESSION in uri or uri.startswith("#") or any(factory.all("brokerURL")):
+            self._not_carried_over(
+                factory, f"brokerURL {uri}".strip(), "only Spring computes it; import its value, too"
+            )
         elif _JMS in uri:
             self._read_uri(factory, uri, found)
         options = {key: str(text) for key, text in attributes.items() if key.rpartition(".")[2] in CARRIED}
@@ -501,6 +508,12 @@ class _ActiveMqXml:
         texts = [found[name] for name in _TARGETS if name in found]
         if not texts or not str(texts[-1]).strip():
             self._beans.refuse(entry, f"<{entry.name}> has no destination")
+        words = re.split(r"[.,]|//", str(texts[-1]))
+        word = next((each for each in words if len(each) > 1 and not _WILDCARDS.isdisjoint(each)), None)
+        if word is not None:
+            self._imported.note(
+                entry.line, f"{word!r} is taken as it is, as in the broker: * and > are wildcards only as whole words"
+            )
         return found
 
     def _matches_nothing(self, found: dict[str, Any], entry: Element) -> bool:

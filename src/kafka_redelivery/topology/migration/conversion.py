@@ -67,7 +67,10 @@ def read_broker_configuration(
     if root.name in activemq_xml.ROOTS:
         activemq_xml.include(root, name, read)
         return activemq_xml.read_activemq_xml(root, name, values, broker_version("activemq", version))
-    problem = f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>"
+    problem = (
+        f"is neither an activemq.xml (<beans>) nor a broker.xml (<configuration>), but <{root.name}>; of a client, "
+        "give the connection URI in quotes"
+    )
     raise MigrationError(name, problem, root.line)
 
 
@@ -80,6 +83,7 @@ _OTHERS = {
         "urn:hornetq",
     ): "is a HornetQ configuration, which no Artemis reads: write its <address-settings> "
     "into <core xmlns='urn:activemq:core'> of a broker.xml, and import that",
+    ("subsystem", "urn:jboss:domain"): "is a part of a WildFly configuration; see its server's standalone.xml",
     ("domain", "urn:jboss:domain"): "is a WildFly configuration; see its servers' standalone.xml",
 }
 _YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b", re.MULTILINE)
@@ -88,7 +92,7 @@ _YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b",
 _OF_CLIENT = re.compile(rb"^\s*([\w.-]*(?:broker-?url|provider\.url))\s*[=:]", re.MULTILINE | re.IGNORECASE)
 """Of Spring Boot and JNDI."""
 
-_INSIDE = re.compile(rb"^\s*[\"']?((?:broker|activemq)\.xml)[\"']?:", re.MULTILINE)
+_INSIDE = re.compile(rb"<(broker|beans|configuration)[\s/>]")
 
 
 def _refuse_others(content: bytes, name: str) -> None:
@@ -112,7 +116,7 @@ def _refuse_others(content: bytes, name: str) -> None:
         what = f"is a file of a client: give the connection URI that {client[1].decode()} has, in quotes"
     elif inside is not None:
         what = (
-            f"is not XML, but contains {inside[1].decode()}: write that into a file of this name, and import the file"
+            f"is not XML, but contains <{inside[1].decode()}>: write that into a file of its own, and import this file"
         )
     elif start[:1] == b"{":
         what = f"is JSON: {_NOT_READ}"

@@ -165,7 +165,14 @@ def test_a_path_that_no_file_can_have_is_an_error(etc: Path) -> None:
             "spring:\n  activemq:\n    broker-url: tcp://a:1\n",
             "the connection URI that broker-url has",
         ),
-        ("config.yaml", "kind: ConfigMap\ndata:\n  broker.xml: |\n    <a/>\n", "write that into a file of this name"),
+        ("mq.tf", 'resource "aws_mq_configuration" "c" {\n  data = <<XML\n<broker xmlns="a"/>\n', "contains <broker>"),
+        ("context.xml", "<Context/>", "give the connection URI"),
+        ("part.xml", '<subsystem xmlns="urn:jboss:domain:messaging-activemq:15.0"/>', "a part of a WildFly"),
+        (
+            "config.yaml",
+            "kind: ConfigMap\ndata:\n  broker.xml: |\n    <broker/>\n",
+            "write that into a file of its own",
+        ),
     ],
 )
 def test_other_configuration_is_named(tmp_path: Path, name: str, content: str, what: str) -> None:

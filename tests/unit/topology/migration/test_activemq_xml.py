@@ -323,3 +323,12 @@ def test_a_placeholder_that_nothing_replaces_has_a_note() -> None:
     notes = "\n".join(note.text for note in imported.notes)
     assert notes.count("${q} is taken as it is") == 1
     assert "<bean class='a.Mine'> is not carried over" in notes
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("order*", "order*"), ("a.b>,c", "b>"), ("a.&gt;,topic://b.*", None), ("*.a.>", None)]
+)
+def test_a_wildcard_that_is_none_has_a_note(name: str, word: str | None) -> None:
+    """It stands for a whole word; such an entry matches only its own name."""
+    notes = [note.text for note in read(document(policies(f'<policyEntry queue="{name}"/>'))).notes]
+    assert [text.partition(" is taken as it is")[0] for text in notes] == ([] if word is None else [repr(word)])

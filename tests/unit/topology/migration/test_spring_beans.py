@@ -240,3 +240,22 @@ def test_a_document_type_is_refused_with_the_fix() -> None:
     """Files of Spring 1 have one."""
     with pytest.raises(MigrationError, match="remove <!DOCTYPE>"):
         Migrated('<!DOCTYPE beans SYSTEM "spring-beans.dtd"><beans/>')
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<constructor-arg><bean class="java.net.URI"><constructor-arg value="tcp://a:1"/></bean></constructor-arg>',
+        '<constructor-arg ref="url"/>',
+        '<property name="brokerURL" value="#{env.url}"/>',
+    ],
+)
+def test_a_uri_that_is_computed_has_a_note(content: str) -> None:
+    """Its policy is not known."""
+    assert "only Spring computes it; import its value, too" in spring(factory(content)).notes
+
+
+def test_the_client_of_artemis_has_a_note() -> None:
+    """It has no policy."""
+    ours = spring('<bean class="org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"/>')
+    assert "Artemis's client has no redelivery policy: import the broker's file" in ours.notes
