@@ -247,10 +247,11 @@ class _ActiveMqXml:
                 self._imported.note(each.line, "Artemis's client has no redelivery policy: import the broker's file")
         factories = [each for each in elements if each.name in _FACTORIES]
         found = [(each, self._client(each)) for each in factories]
-        if not factories:
-            found = [
-                (each, self._unused(each)) for each in self._beans.unused("redeliveryPolicyMap", "redeliveryPolicy")
-            ]
+        for policy in self._beans.unused("redeliveryPolicyMap", "redeliveryPolicy"):
+            if factories:
+                self._not_carried_over(policy, f"<{policy.name}>", "nothing refers to it")
+            else:
+                found.append((policy, self._unused(policy)))
         ours = self._imported
         for element, client in found:
             pairs = [(ours.section, client.section), (ours.handler, client.handler), (ours.top_level, client.top_level)]
@@ -276,6 +277,9 @@ class _ActiveMqXml:
         elif _JMS in uri:
             self._read_uri(factory, uri, found)
         options = {key: str(text) for key, text in attributes.items() if key.rpartition(".")[2] in CARRIED}
+        for policy in self._beans.property(factory, attributes, "prefetchPolicy"):
+            given = self._beans.attributes(policy)
+            options |= {f"prefetchPolicy.{key}": str(given[key]) for key in CARRIED & given.keys()}
         carry_acknowledgement(options, found, prefix="")
         for note in found.notes:
             self._imported.note(factory.line, note.text)

@@ -243,6 +243,7 @@ _CLASSES = {
     "ActiveMQXASslConnectionFactory": "xaConnectionFactory",
     "ActiveMQQueue": "queue",
     "ActiveMQTopic": "topic",
+    "ActiveMQPrefetchPolicy": "prefetchPolicy",
     "BrokerService": "broker",
     "XBeanBrokerService": "broker",
 }
@@ -271,7 +272,9 @@ ACTIVE_PROFILES = "spring.profiles.active"
 _SEPARATORS = re.compile(r"[,;\s]+")
 _NESTED, IMPORT = "beans", "import"
 _ARGUMENTS = frozenset(("argument", "constructor-arg"))
-_OF_FACTORY = _OF_OTHERS | words("brokerURL nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut")
+_OF_FACTORY = _OF_OTHERS | words(
+    "brokerURL prefetchPolicy nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut"
+)
 _COLLECTIONS = frozenset(("array", "list", "set"))
 _FOREIGN = "is not carried over: it is a Spring bean, which only the broker can create"
 _NULL = "#null"
@@ -357,6 +360,8 @@ class Beans:
                 problem = f"{name} is {resolved!r}, an expression that only Spring computes: write its value"
                 raise MigrationError(self._imported.name, problem, element.line)
             resolved = spring_value(resolved, kind) if spring else resolved
+            if not valid(resolved, kind) and (missing := dict.fromkeys(missing_names(resolved, {}), element.line)):
+                self._needs(missing)
             if not valid(resolved, kind):
                 self.refuse(element, f"{name}={resolved!r} is not of the type {kind}")
             if resolved != text and kind not in CONVERTED and not spring:
@@ -423,7 +428,7 @@ class Beans:
             if self._inherited > MAX_ELEMENTS:
                 self.refuse(child, "beans inherit too much from their parents, or from themselves")
         names_of = (each.attributes["class"] for each in definitions if "class" in each.attributes)
-        of_class = next(names_of, "").rpartition(".")[2]
+        of_class = next(names_of, "").strip().rpartition(".")[2]
         name = _CLASSES.get(of_class, "connectionFactory" if of_class in _WITH_URI else None)
         if name is None:
             return None
@@ -580,14 +585,17 @@ class Beans:
             MigrationError: some have none; it names all of them.
         """
         waiting, missing = [root], dict[str, int]()
+        on_top = {id(each) for each in top_level(root)}
         while waiting:
             element = waiting.pop()
             if _is_configurer(element):
                 continue
-            waiting += element.children
+            waiting += reversed(element.children)
             ours = element.namespace.startswith(NAMESPACE)
             known = self.as_element(element) if self._elsewhere else None
-            if known is not None and (known.name in TYPES or (ours and known.name in _DESTINATIONS)):
+            if known is not None and (
+                known.name in TYPES or (ours and known.name in _DESTINATIONS and id(element) not in on_top)
+            ):
                 texts = list(known.attributes.values())
             elif known is not None and known.name in _FACTORIES:
                 texts = list(read_of_factory(known).attributes.values())
