@@ -19,6 +19,7 @@ from kafka_redelivery.topology.migration.classic_beans import (
     PROPERTIES,
     TYPES,
     Beans,
+    Value,
     described,
     of_activemq,
     read_of_factory,
@@ -121,6 +122,8 @@ _REASONS = {
     "expireMessagesPeriod": "records expire when they are read, without a scan",
     "maxExpirePageSize": "records expire when they are read, without a scan",
     "sendDuplicateFromStoreToDLQ": "Kafka's log has no such duplicates",
+    "destinationInterceptors": "Kafka copies no messages to other topics; instead of a virtual topic's queues, several "
+    "groups read one topic",
     "destinationPathSeparatorPlugin": "the broker makes dots of the separators in names: write names here with dots",
     "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
 }
@@ -327,10 +330,10 @@ class _ActiveMqXml:
         attributes = self._beans.attributes(broker)
         for attribute, text in attributes.items():
             if attribute not in {"brokerName", "id", "schedulerSupport", "destinationPolicy"}:
-                self._not_carried_over(broker, f"{attribute}={text}", _BROKER)
+                self._not_carried_over(broker, f"{attribute}={_shown(text)}", _BROKER)
         for child in broker.children:
             if child.name not in _READ_BY_BROKER:
-                self._not_carried_over(child, f"<{child.name}>", _BROKER)
+                self._not_carried_over(child, f"<{child.name}>", _REASONS.get(child.name, _BROKER))
         reference = attributes.get("destinationPolicy")
         maps = list(self._beans.referred(broker, "destinationPolicy", reference, ("policyMap",)))
         for policy in list(broker.all("destinationPolicy"))[-1:]:
@@ -401,7 +404,7 @@ class _ActiveMqXml:
             self._persist_counts(entry)
         for attribute, text in attributes.items():
             if attribute not in _PLACE:
-                self._not_carried_over(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
+                self._not_carried_over(entry, f"{attribute}={_shown(text)}", _REASONS.get(attribute, _TUNING))
         candidates = []
         for child in entry.children:
             if child.name == "deadLetterStrategy":
@@ -536,6 +539,10 @@ class _ActiveMqXml:
 
     def _not_carried_over(self, element: Element, what: str, reason: str) -> None:
         self._imported.note(element.line, f"{what} is not carried over: {reason}")
+
+
+def _shown(given: Value) -> str:
+    return str(given).lower() if isinstance(given, bool) else str(given)
 
 
 def _target(kind: str, name: str) -> dict[str, Any]:

@@ -143,13 +143,14 @@ def test_a_broker_of_another_namespace_is_refused(namespace: str) -> None:
 def test_settings_that_are_not_carried_over_have_notes() -> None:
     """Each attribute and element that is not carried over has a note with its line and a reason."""
     text = document(
-        policies('<policyEntry queue=">" memoryLimit="1mb"><pendingQueuePolicy/></policyEntry>')
+        policies('<policyEntry queue=">" memoryLimit="1mb" lazyDispatch="true"><pendingQueuePolicy/></policyEntry>')
         + "<plugins><timeStampingBrokerPlugin/></plugins><transportConnectors/>",
         attributes='useJmx="true"',
     )
     notes = [str(note) for note in read(text).notes]
     for what in (
         "memoryLimit=1mb",
+        "lazyDispatch=true",
         "<pendingQueuePolicy>",
         "<timeStampingBrokerPlugin>",
         "<transportConnectors>",
