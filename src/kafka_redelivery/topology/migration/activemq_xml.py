@@ -346,7 +346,7 @@ class _ActiveMqXml:
         note_start_errors(section, str(attributes.get("schedulerSupport", "false")), broker.line, self._imported)
         self._connectors(broker)
         for container in self._last(broker, "destinations"):
-            for destination in container.children:
+            for destination in self._beans.inside(container, *_KINDS):
                 self._imported.add_destinations(
                     [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
                 )

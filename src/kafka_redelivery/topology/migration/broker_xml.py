@@ -565,7 +565,8 @@ class _BrokerXml:
     def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
         """Add the addresses of the file, except dead-letter and expiry addresses."""
         aside = {each.get(key) for each in settings for key in ("dead-letter-address", "expiry-address")}
-        named = [(each.line, each.attributes.get("name", "")) for each in _inside(core, "addresses", "address")]
+        named: list[tuple[int | None, str]] = []
+        named += ((each.line, each.attributes.get("name", "")) for each in _inside(core, "addresses", "address"))
         for queue in _inside(core, "queues", "queue"):
             texts = [self._text(each) for each in queue.all("address")] or [queue.attributes.get("name", "")]
             named += ((queue.line, each) for each in texts)

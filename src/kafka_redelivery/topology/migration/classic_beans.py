@@ -356,7 +356,10 @@ class Beans:
             bean, _, last = name.rpartition(".")
             kind = TYPES.get(bean or element.name, {}).get(last, "string")
             resolved = self._resolved(element, text)
-            if spring and EXPRESSION in resolved and element.name not in _NOT_ALL_READ:
+            if spring and EXPRESSION in resolved:
+                if element.name in _NOT_ALL_READ:
+                    found[name] = resolved
+                    continue
                 problem = f"{name} is {resolved!r}, an expression that only Spring computes: write its value"
                 raise MigrationError(self._imported.name, problem, element.line)
             resolved = spring_value(resolved, kind) if spring else resolved
@@ -446,8 +449,8 @@ class Beans:
         """Set what a bean gets from its constructor: of a connection factory's arguments the URI is the last one."""
         name = "brokerURL" if bean.name in _FACTORIES else "physicalName"
         arguments: dict[str, Element | str] = {}
-        for number, given in enumerate(each for each in definition.children if each.name in _ARGUMENTS):
-            arguments[given.attributes.get("name") or given.attributes.get("index") or str(number)] = given
+        for number, each in enumerate(child for child in definition.children if child.name in _ARGUMENTS):
+            arguments[each.attributes.get("name") or each.attributes.get("index") or str(number)] = each
         for key, text in definition.attributes.items():
             if key.startswith("c:"):
                 arguments[key.removeprefix("c:").removeprefix("_")] = text

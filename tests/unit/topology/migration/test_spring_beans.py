@@ -136,7 +136,9 @@ def test_acknowledgement_that_a_factory_sets() -> None:
 
 
 BROKER = f"""<bean class="org.apache.activemq.broker.BrokerService" init-method="start">
-<property name="schedulerSupport" value="true"/><property name="destinationPolicy">
+<property name="schedulerSupport" value="true"/><property name="useJmx" value="#{{env.jmx}}"/>
+<property name="destinations"><list><bean class="org.apache.activemq.command.ActiveMQQueue" c:name="orders"/></list>
+</property><property name="destinationPolicy">
 <bean class="org.apache.activemq.broker.region.policy.PolicyMap"><property name="policyEntries"><list>
 <bean class="org.apache.activemq.broker.region.policy.PolicyEntry"><property name="queue" value="&gt;"/>
 <property name="deadLetterStrategy"><bean class="org.apache.activemq.broker.region.policy.IndividualDeadLetterStrategy">
@@ -148,7 +150,9 @@ BROKER = f"""<bean class="org.apache.activemq.broker.BrokerService" init-method=
 
 def test_a_broker_as_a_bean() -> None:
     """As programs embed it."""
-    assert spring(BROKER).imported.section == {
+    imported = spring(BROKER).imported
+    assert imported.destinations == ["queue:orders"]
+    assert imported.section == {
         "policyEntries": [
             {"queue": ">", "deadLetterStrategy": {"individualDeadLetterStrategy": {"queuePrefix": "D."}}}
         ],
