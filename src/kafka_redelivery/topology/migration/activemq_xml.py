@@ -347,9 +347,9 @@ class _ActiveMqXml:
         self._connectors(broker)
         for container in self._last(broker, "destinations"):
             for destination in self._beans.inside(container, *_KINDS):
-                self._imported.add_destinations(
-                    [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
-                )
+                kind, text = self._destination(destination)
+                name = text.partition("?")[0].strip()  # options follow the question mark
+                self._imported.add_destinations([f"{kind}:{name}"] if name else [])
 
     def _last(self, broker: Element, name: str) -> list[Element]:
         """Return the last of the children with a name, which alone has an effect, with a note about the others."""

@@ -333,3 +333,9 @@ def test_a_wildcard_that_is_none_has_a_note(name: str, word: str | None) -> None
     """It stands for a whole word; such an entry matches only its own name."""
     notes = [note.text for note in read(document(policies(f'<policyEntry queue="{name}"/>'))).notes]
     assert [text.partition(" is taken as it is")[0] for text in notes] == ([] if word is None else [repr(word)])
+
+
+def test_a_listed_destination_has_neither_options_nor_blanks_in_its_name() -> None:
+    """The broker removes both."""
+    listed = '<queue physicalName=" a?consumer.prefetchSize=5"/><topic physicalName="b "/><queue physicalName="?x=y"/>'
+    assert read(document(f"<destinations>{listed}</destinations>")).destinations == ["queue:a", "topic:b"]
