@@ -17,10 +17,12 @@ from kafka_redelivery.topology.migration.classic_beans import (
     IMPORT,
     NAMESPACE,
     PROPERTIES,
+    READ,
     TYPES,
     Beans,
     Value,
     described,
+    locations,
     of_activemq,
     read_of_factory,
     take_profiles,
@@ -177,12 +179,12 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     return imported
 
 
-_RESOURCE = re.compile(r"(?:file:|classpath\*?:)?(?:/*\$\{activemq\.conf\}/)?(.*)", re.DOTALL)
+_RESOURCE = re.compile(r"((?:file:|classpath\*?:)?(?:/*\$\{activemq\.conf\}/)?)(.*)", re.DOTALL)
 _MAX_IMPORTS = 100
 
 
 def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> None:
-    """Put what imported files contain into the ``<import>`` elements that name them.
+    """Put what imported files contain into the elements that name them: ``<import>``, or locations of properties.
 
     Args:
         root: the root element.
@@ -202,8 +204,7 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> No
                 waiting.append((child, base))
             if child.name != IMPORT or not child.attributes.get("resource"):
                 continue
-            found = _RESOURCE.fullmatch(child.attributes.get("resource", ""))
-            path = posixpath.normpath(posixpath.join(base, found[1] if found else ""))
+            path = _in_folder(child.attributes["resource"], base)
             content = read(path)
             count += 1
             if count > _MAX_IMPORTS:
@@ -215,6 +216,31 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> No
                 each.line = child.line  # messages name a line of the file itself
             child.children = [imported] if "profile" in imported.attributes else imported.children
             waiting.append((child, posixpath.dirname(path)))
+    _read_properties(root, name, read)
+
+
+def _read_properties(root: Element, name: str, read: Callable[[str], bytes | None]) -> None:
+    """Put the properties of files in the place of their locations, where all of them are there."""
+    count = 0
+    for setting in locations(root):
+        texts = [setting.attributes.get(key, "") for key in ("value", "location")]
+        texts += (each.text for each in setting.walk() if each.name == "value")
+        paths = [_in_folder(each) for text in texts for each in text.split(",") if each.strip()]
+        count += len(paths)
+        if count > _MAX_IMPORTS:
+            raise MigrationError(name, f"has properties in more than {_MAX_IMPORTS} files", setting.line)
+        contents = [read(path) for path in paths]
+        if contents and None not in contents:
+            lines = "\n".join(content.decode("latin-1") for content in contents if content is not None)
+            setting.attributes |= {"name": READ, "value": lines}
+            setting.children = []
+
+
+def _in_folder(resource: str, base: str = "") -> str:
+    """Return the path of a resource in the folder of the broker, which is also on its class path."""
+    found = _RESOURCE.fullmatch(resource.strip())
+    prefix, path = (found[1], found[2]) if found else ("", resource)
+    return posixpath.normpath(posixpath.join("" if prefix else base, path))
 
 
 def _take_old_namespace(root: Element, version: BrokerVersion) -> str:

@@ -226,6 +226,10 @@ def _check_map_property(element: Element, name: str) -> None:
 
 Value = bool | int | float | str
 
+_LOCATIONS = frozenset(("location", "locations"))
+READ = "properties of files"
+"""The name of a setting whose value has been read from files."""
+
 _CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer")
 _CLASSES = {
     "SharedDeadLetterStrategy": "sharedDeadLetterStrategy",
@@ -656,9 +660,10 @@ class Beans:
             self._configured = True
             for setting in bean.all("property"):
                 name = setting.attributes.get("name", "")
-                if name in {"properties", "localProperties"}:
+                self._elsewhere |= name == READ
+                if name in {"properties", "localProperties", READ}:
                     found |= self._defined(setting.attributes.get("ref")) | _properties(setting)
-                elif name in {"location", "locations"}:
+                elif name in _LOCATIONS:
                     self._elsewhere = True
                     self._imported.note(
                         setting.line, "properties of other files are not read: set them with --property"
@@ -674,7 +679,9 @@ class Beans:
             self._configured = True
             self._lenient |= element.attributes.get("ignore-unresolvable", "").strip() == "true"
             found |= self._defined(element.attributes.get("properties-ref")) | _properties(element)
-            if "properties-ref" not in element.attributes or "location" in element.attributes:
+            beside = element.attributes.get("name") == READ
+            self._elsewhere |= beside
+            if not beside and ("properties-ref" not in element.attributes or "location" in element.attributes):
                 self._elsewhere = True
                 self._imported.note(element.line, "properties of other files are not read: set them with --property")
         if not self._configured and not any(map(_is_broker, root.walk())):
@@ -685,6 +692,15 @@ class Beans:
 def _is_broker(element: Element) -> bool:
     of_class = element.attributes.get("class", "").rpartition(".")[2] if element.name == "bean" else ""
     return element.name == "broker" or _CLASSES.get(of_class) == "broker"
+
+
+def locations(root: Element) -> Iterator[Element]:
+    """Yield the elements that name files with the values of placeholders."""
+    for element in root.walk():
+        if element.name == "property-placeholder" and "location" in element.attributes:
+            yield element
+        elif _is_configurer(element):
+            yield from (each for each in element.all("property") if each.attributes.get("name") in _LOCATIONS)
 
 
 def described(element: Element) -> str:

@@ -56,7 +56,7 @@ def read_broker_configuration(
         try:
             notes = broker_xml.include(root, name, read, folder)
             beside = read(broker_xml.PROPERTIES) if name == "broker.xml" else None
-            overriding = read_properties((beside or b"").decode("utf-8", errors="replace"))
+            overriding = read_properties((beside or b"").decode("latin-1"))
             imported = broker_xml.read_broker_xml(root, name, values, broker_version("artemis", version), overriding)
         except MigrationError as error:
             raise error.adding(f"; {_empty(missing)}" if missing else "") from None

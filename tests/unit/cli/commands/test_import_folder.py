@@ -313,3 +313,35 @@ def test_the_fallback_of_an_included_file(etc: Path) -> None:
     imported = read(etc)
     assert [each["match"] for each in imported.section["address-settings"]] == ["orders.#"]
     assert "is not read" not in str(imported.notes)
+
+
+CONFIGURER = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        f'<bean class="{CONFIGURER}"><property name="location" value="file:${{activemq.conf}}/a.properties"/></bean>',
+        (
+            f'<bean class="{CONFIGURER}"><property name="locations"><list><value>classpath:b.properties</value>'
+            "<value>a.properties</value></list></property></bean>"
+        ),
+        '<p:property-placeholder xmlns:p="a" location="classpath:b.properties,classpath:a.properties"/>',
+    ],
+)
+def test_properties_in_files_of_the_folder(tmp_path: Path, element: str) -> None:
+    """As Spring reads them, which is in Latin-1. One that is not there has a note."""
+    strategy = '<individualDeadLetterStrategy queuePrefix="${prefix}"/>'
+    entry = f'<policyEntry queue="A"><deadLetterStrategy>{strategy}</deadLetterStrategy></policyEntry>'
+    policies = f"<destinationPolicy><policyMap><policyEntries>{entry}</policyEntries></policyMap></destinationPolicy>"
+    (tmp_path / "activemq.xml").write_text(
+        SPRING.format(f'{element}<broker xmlns="{CORE}">{policies}</broker><bean p="${{other}}"/>')
+    )
+    (tmp_path / "b.properties").write_text("prefix=B.")
+    with pytest.raises(MigrationError, match="needs a value for prefix"):
+        read(tmp_path)
+    (tmp_path / "a.properties").write_bytes("# of a\nprefix = für.\n".encode("latin-1"))
+    imported = read(tmp_path)
+    strategies = {"individualDeadLetterStrategy": {"queuePrefix": "für."}}
+    assert imported.section["policyEntries"] == [{"queue": "A", "deadLetterStrategy": strategies}]
+    assert imported.notes == []
