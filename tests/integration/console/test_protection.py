@@ -55,6 +55,16 @@ def test_another_site_changes_nothing(tmp_path: Path, headers: dict[str, str]) -
         assert (answer.status_code, answer.text) == (403, "this request comes from another site"), address
 
 
+@pytest.mark.parametrize("kind", ["image", "empty", "iframe", "script"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_shows_nothing_of_it_and_makes_it_read_nothing(tmp_path: Path, site: str, kind: str) -> None:
+    """Its pages may only lead a person here, who sees where."""
+    app = guarded(console_of(tmp_path))
+    for address in routes(app, "GET"):
+        answer = client(app).get(address, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": kind})
+        assert (answer.status_code, answer.text) == (403, "this request comes from another site"), address
+
+
 def test_a_viewer_changes_nothing_and_an_operator_does_not_purge(tmp_path: Path) -> None:
     """The role is asked for at each address that takes a form."""
     for role, refused in ((Role.VIEWER, None), (Role.OPERATOR, "/purge")):

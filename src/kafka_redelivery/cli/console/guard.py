@@ -42,6 +42,9 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = ("/assets/", "/login", "/healthz", "/favicon.")
 """What is shown to those who are not known."""
 
+AGAIN: Final = "retried"
+"""A parameter of an address to which a page of our own has led, because a link of another site led there before."""
+
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -85,7 +88,8 @@ class Guard:
                 "the console is called by a name that is not its own; open the address that it has printed",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
-        if method not in _SAFE and not _is_own(connection):
+        shows_page = method in _SAFE and connection.headers.get("Sec-Fetch-Dest", "document") == "document"
+        if not (shows_page or _is_own(connection)):
             return PlainTextResponse("this request comes from another site", HTTPStatus.FORBIDDEN)
         visitor = self._authentication.visitor(connection)
         scope["visitor"] = visitor
@@ -104,10 +108,10 @@ def _login(connection: HTTPConnection, path: str, method: str) -> Response:
         return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"HX-Redirect": "/login"})
     if method not in _SAFE or connection.headers.get("Accept") == "text/event-stream":
         return PlainTextResponse("you are not logged in", HTTPStatus.UNAUTHORIZED)
-    if connection.headers.get("Sec-Fetch-Site") == "cross-site" and "retried" not in connection.query_params:
+    if connection.headers.get("Sec-Fetch-Site") == "cross-site" and AGAIN not in connection.query_params:
         # A browser leaves a SameSite=Strict cookie out when a link of another site leads here. This page leads to
         # the same address, as our own.
-        mark = f"{query}&retried=1" if query else "?retried=1"
+        mark = f"{query}&{AGAIN}=1" if query else f"?{AGAIN}=1"
         target = "/" + quote(path.lstrip("/"), safe="/@") + mark  # two slashes would begin the name of another host
         return HTMLResponse(
             '<!doctype html><html lang="en"><title>Opening</title>'
@@ -126,6 +130,11 @@ def _host(connection: HTTPConnection) -> str | None:
         return urlsplit(f"//{connection.headers.get('Host', '')}").hostname or ""
     except ValueError:
         return None
+
+
+def led_here(connection: HTTPConnection) -> bool:
+    """Whether a link of another site has led to this page, which any site can do to anyone who looks at it."""
+    return AGAIN in connection.query_params or not _is_own(connection)
 
 
 def _is_own(connection: HTTPConnection) -> bool:

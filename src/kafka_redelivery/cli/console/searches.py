@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
+
+from starlette.exceptions import HTTPException
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import ConsumersError
@@ -15,7 +18,12 @@ from kafka_redelivery.topology.config.settings import Settings
 _AT_ONCE: Final = 2
 """Searches that read at the same time."""
 
+_UNENDED: Final = 20
+"""Searches that read, or wait until they may."""
+
 _KEPT: Final = 50
+"""Searches of which the result is kept."""
+
 _FRESH_MS: Final = 5_000
 """How long a result answers the same question of others."""
 
@@ -45,16 +53,24 @@ class Searches:
         self._known: OrderedDict[tuple[Wanted, int, bool], Searching] = OrderedDict()
 
     def begin(self, wanted: Wanted, limit: int, *, dead_letters: bool) -> Searching:
-        """Begin a search as :func:`find`, or return one that is under way or has just ended."""
+        """Begin a search as :func:`find`, or return one that is under way or has just ended.
+
+        Raises:
+            HTTPException: too many others have not ended.
+        """
         asked = wanted, limit, dead_letters
         with self._lock:
             known = self._known.get(asked)
             if known is not None and (not known.ended.is_set() or known.at_ms >= wall_clock_ms() - _FRESH_MS):
                 return known
+            ended = [each for each, search in self._known.items() if search.ended.is_set()]
+            if len(self._known) - len(ended) >= _UNENDED:
+                problem = f"{_UNENDED} other searches have not ended; load the page again in a minute"
+                raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, problem)
+            for each in ended[: max(0, len(self._known) - _KEPT)]:
+                del self._known[each]
             mine = self._known[asked] = Searching(wall_clock_ms())
             self._known.move_to_end(asked)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
         threading.Thread(target=self._run, args=(mine, *asked), name="search", daemon=True).start()
         return mine
 

@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from kafka_redelivery.cli.console.connections import Connection
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.guard import Guard
+from kafka_redelivery.cli.console.guard import AGAIN, Guard, led_here
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, NotReadYetError
 from kafka_redelivery.cli.console.pages import edit, find, group, jobs, letter, letters, pauses, send, session, waiting
 from kafka_redelivery.cli.console.requests import Page
@@ -125,6 +125,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         async def endpoint(request: Request) -> Response:
             console.look()
             request.state.seen = console.broadcast.seen  # before the page is made
+            if turns is console.story_turns and led_here(request):
+                return await console.in_thread(_ask, console, request)
             if turns is not None:
                 async with console.turn(turns):
                     found = await console.in_thread_of_its_own(show, console, request)
@@ -211,6 +213,17 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     return Guard(inner, console.authentication, hosts)
 
 
+def _ask(console: Console, request: Request) -> Response:
+    """Ask whether to read many records, because a link of another site led here."""
+    return console.page(
+        request,
+        "error.html",
+        title="A link of another site led here",
+        message="This page reads many records from Kafka.",
+        led=_address(request),
+    )
+
+
 async def _gone(request: Request, _: Exception) -> Response:
     """Note that a client went away before it had sent its form. No one gets the response."""
     _log.debug("%s %s: the client went away", request.method, request.url.path)
@@ -252,8 +265,8 @@ def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable
 
 
 def _address(request: Request) -> str:
-    query = f"?{request.url.query}" if request.url.query else ""
-    return quote(request.scope["path"], safe="/@") + query
+    query = request.url.remove_query_params(AGAIN).query
+    return quote(request.scope["path"], safe="/@") + (f"?{query}" if query else "")
 
 
 def _any_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:

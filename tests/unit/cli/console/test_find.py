@@ -116,6 +116,48 @@ def test_a_search_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 'hx-trigger="load' not in page.text
 
 
+def test_only_so_many_searches_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further one is refused until one has ended. One that has not ended is never begun again by its page."""
+    goes_on = threading.Event()
+
+    def slow(*_: object, **__: object) -> Search:
+        goes_on.wait(60)
+        return Search(_PLACES, ())
+
+    monkeypatch.setattr(searches, "find", slow)
+    monkeypatch.setattr(searches, "_KEPT", 5)
+    monkeypatch.setattr(find, "_SOON_S", 0.0)
+    browser = client(guarded(console_of(tmp_path)))
+    try:
+        for _ in range(2):
+            answers = [browser.get(f"/find?q=A-{number}") for number in range(30)]
+            refused = [HTTPStatus.SERVICE_UNAVAILABLE] * 10
+            assert [each.status_code for each in answers] == [HTTPStatus.OK] * 20 + refused
+            assert "load the page again" in answers[-1].text
+            assert sum(each.name == "search" for each in threading.enumerate()) == 20
+    finally:
+        goes_on.set()
+    monkeypatch.setattr(find, "_SOON_S", 60)
+    for number in range(40):
+        assert "billing.retry.5m-0@3" in browser.get(f"/find?q=A-{number}").text
+
+
+@pytest.mark.parametrize("query", ["q=A-4711", "header=tenant%3Dacme"])
+@pytest.mark.parametrize("led", [{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}, {}])
+def test_a_link_of_another_site_fills_the_question_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, led: dict[str, str]
+) -> None:
+    """A person asks it. With a session, a page of our own leads on from such a link, because of the cookie."""
+    asked = _answering(monkeypatch, Search(_PLACES, ()))
+    browser = client(guarded(console_of(tmp_path)))
+    page = browser.get(f"/find?{query}" + ("" if led else "&retried=1"), headers=led)
+    assert page.status_code == HTTPStatus.OK
+    assert 'value="A-4711"' in page.text or 'value="tenant=acme"' in page.text
+    assert "press Find" in page.text
+    assert not asked
+    assert "billing.retry.5m-0@3" in browser.get(f"/find?{query}").text
+
+
 @pytest.mark.parametrize("query", ["q=A-4711", "header=tenant%3Dacme"])
 def test_hidden_payloads_are_not_found_by_what_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str

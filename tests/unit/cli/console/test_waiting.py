@@ -260,3 +260,18 @@ def test_who_may_not(tmp_path: Path, operations: Operations) -> None:
     assert "k1" not in hiding.get(f"/waiting/records?tier={TIER}").text
     assert hiding.get("/waiting/records?key=k1").status_code == HTTPStatus.FORBIDDEN
     assert operations.reads == [True, True]
+
+
+@pytest.mark.parametrize("path", ["/waiting/records?tier=billing.retry.5m", "/waiting/act?tier=billing.retry.5m"])
+def test_a_link_of_another_site_is_opened_by_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Nothing is read before, however often a site leads here."""
+    looks: list[object] = []
+    monkeypatch.setattr(acting, "look", lambda *given, **_: looks.append(given))
+    browser = client(guarded(console_of(tmp_path)))
+    led = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}
+    for page in (browser.get(path, headers=led), browser.get(f"{path}&retried=1")):
+        assert page.status_code == HTTPStatus.OK
+        assert f'href="{path}"' in page.text
+    assert not looks

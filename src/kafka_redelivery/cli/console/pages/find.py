@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.guard import led_here
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, Listed, listed
 from kafka_redelivery.cli.console.requests import go_to
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
@@ -56,8 +57,8 @@ def show(console: Console, request: Request) -> Response:
     further = next((each for each in _LIMITS if each > limit), None)
     context: dict[str, Any] = {"q": text, "header": header, "limit": limit, "further": further, "fault": ""}
     context |= {"searching": None, "ended": False, "listed": None, "letters": None, "places": []}
-    if not (text or header):
-        return console.page(request, "find.html", **context, texts=None)
+    if led_here(request) or not (text or header):
+        return console.page(request, "find.html", **context, texts=None, led=bool(text or header))
     try:
         wanted = Wanted.of(console.settings, text, header)
     except OptionError as error:
