@@ -47,7 +47,7 @@ def unusable_files(settings: Mapping[str, ConfigValue]) -> Iterator[UnusableFile
         try:
             password = str(settings.get("ssl.key.password", ""))
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(files[_CERTIFICATE], files[_KEY], lambda: password)
-        except ssl.SSLError as error:
+        except OSError as error:  # also if a file has gone since it was read above
             problem = f"names {files[_KEY]}, which is not the key of {files[_CERTIFICATE]}, is damaged, or has another"
             fix = f"check {_CERTIFICATE}, {_KEY} and ssl.key.password"
             yield UnusableFile(_KEY, f"{problem} password: {_reason(error)}", fix)
@@ -69,7 +69,7 @@ def _problem(name: str, file: str) -> tuple[str, str] | None:
         return None if is_key else ("has no private key", "name a file in PEM format that begins with -----BEGIN")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
-    except ssl.SSLError as error:
+    except OSError as error:
         return f"has no certificate, or a damaged one: {_reason(error)}", "name a file with whole ones in PEM format"
     return None
 
@@ -85,5 +85,5 @@ def _is_whole(content: bytes) -> bool:
     return len(content) >= 2 + digits + length
 
 
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).replace("_", " ").lower()
+def _reason(error: OSError) -> str:
+    return (getattr(error, "reason", "") or error.strerror or str(error)).replace("_", " ").lower()

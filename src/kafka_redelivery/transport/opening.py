@@ -22,7 +22,7 @@ from kafka_redelivery.transport.certificates import unusable_files
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import admin_log, client_log
 from kafka_redelivery.transport.errors import ClientSettingsError
-from kafka_redelivery.transport.kafka_errors import is_late
+from kafka_redelivery.transport.kafka_errors import is_late, settings_refused
 from kafka_redelivery.transport.tokens import token_source
 
 _log = logging.getLogger(__name__)
@@ -86,8 +86,8 @@ def open_consumer(config: Config, logger: logging.Logger = client_log, on_error:
     """Open a consumer, which connects when it is used.
 
     Raises:
-        ClientSettingsError: a file of a password, a certificate or a key cannot be used, or the function of
-            ``oauth_cb`` cannot be imported.
+        ClientSettingsError: a file of a password, a certificate or a key cannot be used, the function of ``oauth_cb``
+            cannot be imported, or the client refuses its settings.
     """
     return _open(_Consumer if PASSWORD_FILE in config else Consumer, config, logger, on_error)
 
@@ -120,7 +120,7 @@ class LastingAdmin:
         if self._client is None:
             self._client = open_admin(self._config, admin_log)
         elif self._late:
-            with suppress(KafkaException, ClientSettingsError):  # otherwise the same client asks again
+            with suppress(ClientSettingsError):  # otherwise the same client asks again
                 self._client = open_admin(self._config, admin_log)
         return self._client
 
@@ -134,6 +134,13 @@ class LastingAdmin:
 
 
 def _open(kind: type[_Client], config: Config, logger: logging.Logger, on_error: OnError | None) -> _Client:
+    try:
+        return _made(kind, config, logger, on_error)
+    except (KafkaException, TypeError, ValueError) as error:
+        raise settings_refused(error) from None
+
+
+def _made(kind: type[_Client], config: Config, logger: logging.Logger, on_error: OnError | None) -> _Client:
     settings: dict[str, Any] = dict(config)
     if unusable := next(unusable_files(settings), None):
         raise ClientSettingsError(f"kafka.{unusable.setting} {unusable.problem}; {unusable.fix}")

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.topology.backoff import Backoff
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import ClientSettingsError, ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.opening import LastingAdmin
 from kafka_redelivery.transport.protocols import Partition
 
@@ -126,7 +126,13 @@ class ForbiddenTopics:
         self._backoff = self._backoff.failed(monotonic())
 
     def _ask(self) -> None:
-        self._asked = self._admin.client().describe_topics(
+        try:
+            client = self._admin.client()
+        except ClientSettingsError as error:
+            self._backoff = self._backoff.failed(monotonic())
+            _log.warning("it is not known now which topics may be read: %s", error)
+            return
+        self._asked = client.describe_topics(
             TopicCollection(list(self._problems)),
             include_authorized_operations=True,
             request_timeout=_REQUEST_TIMEOUT_S,

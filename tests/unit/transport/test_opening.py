@@ -107,6 +107,14 @@ def test_a_start_without_the_file_names_it(tmp_path: Path) -> None:
     assert caught.value.exit_code == exit_codes.CONFIGURATION
 
 
+@pytest.mark.parametrize("setting", [{"no.such.setting": "x"}, {"socket.timeout.ms": "soon"}])
+def test_settings_that_the_client_refuses(file: Path, setting: Config) -> None:
+    """Whichever client it is, also one that a running process opens later: its keystore may have another password."""
+    for open_client in (open_consumer, open_producer, open_admin):
+        with pytest.raises(ClientSettingsError, match="the Kafka client refuses the kafka settings"):
+            open_client({**kafka(file), "group.id": "billing", **setting})
+
+
 def test_a_lasting_client_is_replaced_when_it_has_no_answer(file: Path) -> None:
     """It goes on asking the node that was the controller when it connected. A refusal is an answer."""
     admin = LastingAdmin(admin_config(kafka(file)))

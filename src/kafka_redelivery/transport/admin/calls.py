@@ -15,7 +15,7 @@ from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedErr
 from kafka_redelivery.transport.client_config import Config, servers_of
 from kafka_redelivery.transport.client_log import LastFailure
 from kafka_redelivery.transport.errors import BrokerUnavailableError
-from kafka_redelivery.transport.kafka_errors import NO_LOGIN, is_transient, settings_refused
+from kafka_redelivery.transport.kafka_errors import NO_LOGIN, is_transient
 from kafka_redelivery.transport.opening import open_admin
 
 _T = TypeVar("_T")
@@ -59,17 +59,14 @@ class AdminCalls:
         """Create the client, which connects with the first request.
 
         Raises:
-            ClientSettingsError: the client refuses its settings.
+            ClientSettingsError: as :func:`open_admin`.
         """
         self._config = config
         self.timeout_s = timeout_s
         self._client_errors: list[KafkaError] = []
         self._failure = LastFailure()
         self._connected = False
-        try:
-            self.client = self._open()
-        except (KafkaException, TypeError, ValueError) as error:
-            raise settings_refused(error) from None
+        self.client = self._open()
 
     def connected(self, operation: str) -> AdminClient:
         """Return the client when it is connected; ask it for what the leaders of partitions have to answer.

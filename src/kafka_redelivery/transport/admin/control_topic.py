@@ -26,7 +26,7 @@ from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.assigned_reader import AssignedReader, ReadBatch
 from kafka_redelivery.transport.client_config import SMALL_PREFETCH, ConfigValue, producer_config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import ClientSettingsError, ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
 from kafka_redelivery.transport.opening import open_producer
 from kafka_redelivery.transport.protocols import Partition
@@ -116,12 +116,17 @@ class ControlTopic:
     def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Note that the group has committed an offset in a partition. Does not wait for Kafka.
 
-        If Kafka refuses, a later call tries again, after a minute at the earliest.
+        If Kafka refuses, or no client can be opened, a later call tries again, after a minute at the earliest.
         """
         if time.monotonic() < self._note_again_s:
             return
         if self._producer is None:
-            self._producer = _producer(self._kafka)
+            try:
+                self._producer = _producer(self._kafka)
+            except ClientSettingsError as error:
+                self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
+                _log.warning("first offsets cannot be noted now: %s", error)
+                return
         if partition not in self._sent:
             self._sent.add(partition)
             mark, former = self._marks.get(partition, ""), self.state.former.get(partition)
@@ -168,7 +173,7 @@ class ControlTopic:
             ]
             try:
                 append_control(self._kafka, self._topic, records, timeout_s)
-            except AdminError as error:
+            except (AdminError, ClientSettingsError) as error:
                 raise ReaderError(f"the saved positions cannot be dropped: {error}") from error
             self.state = replace(self.state, saved={each: saved[each] for each in saved.keys() - set(used)})
 
@@ -185,7 +190,7 @@ class ControlTopic:
         ]
         try:
             append_control(self._kafka, self._topic, records, _SAVE_S)
-        except AdminError as error:
+        except (AdminError, ClientSettingsError) as error:
             _log.warning("the last positions are not saved: %s", error)
 
     def _noted(self, partition: Partition, offset: int, mark: str, error: KafkaError | None, _: Message | None) -> None:

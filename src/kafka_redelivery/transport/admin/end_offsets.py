@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -11,8 +12,11 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.errors import ClientSettingsError
 from kafka_redelivery.transport.opening import open_admin
 from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 _INTERVAL_S = 5.0
 _TIMEOUT_S = 4.0
@@ -44,9 +48,13 @@ class EndOffsets:
         now_s = time.monotonic()
         if not wanted or self._pending or now_s < self._asked_s + _INTERVAL_S:
             return
-        if self._client is None:
-            self._client = open_admin(self._config, admin_log)
         self._asked_s = now_s
+        if self._client is None:
+            try:
+                self._client = open_admin(self._config, admin_log)
+            except ClientSettingsError as error:
+                _log.warning("the ends of paused partitions are not known now: %s", error)
+                return
         futures = self._client.list_offsets(
             {TopicPartition(*partition): OffsetSpec.latest() for partition in wanted},
             isolation_level=IsolationLevel.READ_COMMITTED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,11 @@ from confluent_kafka.admin import AdminClient, GroupMetadata, TopicDescription
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import Config, ConfigValue, admin_config
+from kafka_redelivery.transport.errors import ClientSettingsError
 from kafka_redelivery.transport.opening import LastingAdmin
 from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _NO_REBALANCE = {"Stable", "Empty"}
@@ -242,7 +246,13 @@ class UnownedPartitionWatch:
         return sorted(lasting)
 
     def _ask(self) -> None:
-        admin, group = self._admin.client(), Future[list[GroupMetadata]]()
+        try:
+            admin = self._admin.client()
+        except ClientSettingsError as error:
+            self._next_check_s = monotonic() + _INTERVAL_S
+            _log.warning("it is not known now whether each partition has an owner: %s", error)
+            return
+        group = Future[list[GroupMetadata]]()
         Thread(target=_describe, args=(admin, self._group, group), name="unowned", daemon=True).start()
         topics = admin.describe_topics(TopicCollection(self._topics), request_timeout=_REQUEST_TIMEOUT_S)
         self._pending = group, list(topics.values())

@@ -16,7 +16,7 @@ from kafka_redelivery.transport.assigned_reader import committed_of
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import TransportError
-from kafka_redelivery.transport.kafka_errors import settings_refused, with_right
+from kafka_redelivery.transport.kafka_errors import with_right
 from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
 
@@ -147,17 +147,14 @@ class CommittedOffsets:
             right: what the caller needs on the group, for messages.
 
         Raises:
-            ClientSettingsError: the client refuses its settings.
+            ClientSettingsError: as :func:`open_consumer`.
         """
         self._calls, self._group, self._right = calls, group, right
         # Without waiting for open transactions: the offset before one is good enough here, and the transaction of a
         # process that died can stay open for longer than a start should wait.
         config = consumer_config(kafka, group=group, instance=None) | {"isolation.level": "read_uncommitted"}
         self._errors: list[KafkaError] = []
-        try:
-            self._consumer = open_consumer(config, admin_log, self._errors.append)
-        except (KafkaException, TypeError, ValueError) as error:
-            raise settings_refused(error) from None
+        self._consumer = open_consumer(config, admin_log, self._errors.append)
 
     def ask(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint]:
         """Return the committed offsets with their metadata; a partition without a commit is missing.

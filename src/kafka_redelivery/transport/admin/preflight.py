@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException
-
 from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, missing_rights, rights
 from kafka_redelivery.topology.cluster.changes import changes, control_records, withdrawals
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check
@@ -46,7 +44,6 @@ from kafka_redelivery.transport.errors import (
     TopicForbiddenError,
     TransportError,
 )
-from kafka_redelivery.transport.kafka_errors import settings_refused
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -257,12 +254,9 @@ def _topics_with_records(
         group: the group id, which the broker may check; the consumer neither joins the group nor commits.
 
     Raises:
-        ClientSettingsError: the client refuses its settings.
+        ClientSettingsError: as :func:`open_consumer`.
     """
-    try:
-        reader = AssignedReader(kafka, group, {}, logger=admin_log)
-    except (KafkaException, TypeError, ValueError) as error:
-        raise settings_refused(error) from None
+    reader = AssignedReader(kafka, group, {}, logger=admin_log)
     found: set[str] = set()
     unread = set(starts)
     deadline = time.monotonic() + _READ_TIMEOUT_S

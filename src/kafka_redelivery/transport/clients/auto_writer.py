@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
@@ -26,7 +26,12 @@ from kafka_redelivery.transport.clients.delivery import (
     trial_timeout_s,
 )
 from kafka_redelivery.transport.clients.producer_settings import best, fitting, halved, too_large, with_sizes
-from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import (
+    ClientSettingsError,
+    OffsetsForbiddenError,
+    WriteAbortedError,
+    WriteRefusedError,
+)
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.opening import open_producer
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
@@ -103,7 +108,7 @@ class AutoWriter:
         large = [index for index, why in failures if why.code() in TOO_LARGE]
         if not large:
             return failures
-        usual, self._producer = self._producer, open_producer(best(self._config))
+        usual, self._producer = self._producer, _opened_again(best(self._config))
         try:
             found = self._deliver_alone(records, large, time.monotonic() + _CALL_TIMEOUT_S)
         finally:
@@ -160,8 +165,8 @@ class AutoWriter:
 
     def _use(self, config: Config) -> None:
         """Go on with another producer; this one has nothing left to send."""
+        self._producer = _opened_again(config)
         self._config = config
-        self._producer = open_producer(config)
 
     def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
@@ -174,7 +179,7 @@ class AutoWriter:
         except (KafkaException, SystemError) as exception:
             error, unconfirmed = error_of(exception), None
             if is_fatal(error):
-                self._producer = open_producer(self._config)
+                self._producer = _opened_again(self._config)
             else:
                 self._producer.purge()
                 if self._producer.flush(_PURGE_TIMEOUT_S) == 0 and in_queue:
@@ -193,5 +198,17 @@ class AutoWriter:
         if any(error.code() in ASK for _, error in failures):
             # This client would refuse the topic by itself, for minutes after it can be written again.
             self._producer.purge()
-            self._producer = open_producer(self._config)
+            self._producer = _opened_again(self._config)
         return failures
+
+
+def _opened_again(config: Config) -> Producer:
+    """Open another producer while the process runs.
+
+    Raises:
+        WriteAbortedError: a file of a password, certificate or key cannot be used now; the next write tries it again.
+    """
+    try:
+        return open_producer(config)
+    except ClientSettingsError as error:
+        raise WriteAbortedError(str(error)) from error

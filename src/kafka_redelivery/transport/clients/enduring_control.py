@@ -15,7 +15,7 @@ from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic, read_permitted
 from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.clients.bounded_waits import get_within
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import ClientSettingsError, ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class EnduringControlTopic(ControlTopic):
                 answer = ControlState()  # as at the start, where a warning has said so
         if isinstance(answer, ControlState) and self._exists and not answer.exists:
             answer = ReaderError(f"topic {self._topic} does not exist any more; run `redelivery topology apply`")
-        if isinstance(answer, (ReaderError, ControlRecordError)):
+        if isinstance(answer, (ReaderError, ControlRecordError, ClientSettingsError)):
             self._postpone(answer)
         elif isinstance(answer, BaseException):
             raise answer
@@ -141,7 +141,7 @@ class EnduringControlTopic(ControlTopic):
             self.state, self._problem, self._backoff = self._present(answer), None, Backoff()
             self._exists |= answer.exists
 
-    def _postpone(self, error: ReaderError | ControlRecordError) -> None:
+    def _postpone(self, error: ReaderError | ControlRecordError | ClientSettingsError) -> None:
         self._problem = str(error)
         if self._exists and not self.state.exists:
             self.state = ControlState(exists=True)  # nothing is known, so that each first offset is noted

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_redelivery.topology.backoff import Backoff
-from kafka_redelivery.transport.errors import ReaderError, grant
+from kafka_redelivery.transport.errors import ClientSettingsError, ReaderError, grant
 from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,8 @@ class Outage:
     def repeat(self, ask: Callable[[], _Answer], problem: str, right: str = "") -> _Answer:
         """Call ``ask``, which sends a request of a consumer, until the broker answers.
 
-        Without a limit it also waits for a missing right.
+        Without a limit it also waits for a missing right, and for a file of a password, certificate or key if ``ask``
+        opens a client.
 
         Args:
             ask: sends the request.
@@ -95,15 +96,20 @@ class Outage:
 
         Raises:
             ReaderError: the broker refuses, or the limit has passed.
+            ClientSettingsError: there is a limit, and no client can be opened.
         """
         while True:
             try:
                 answer = ask()
+            except ClientSettingsError as error:
+                if self._limit_s is not None:
+                    raise
+                self.wait(f"{problem}: {error}")
             except KafkaException as exception:
-                error: KafkaError = exception.args[0]
-                denied = is_denied(error)
-                message = f"{problem}: {error.str()}{grant(right) if denied and right else ''}"
-                endures = is_transient_for_consumer(error) or (denied and self._limit_s is None)
+                cause: KafkaError = exception.args[0]
+                denied = is_denied(cause)
+                message = f"{problem}: {cause.str()}{grant(right) if denied and right else ''}"
+                endures = is_transient_for_consumer(cause) or (denied and self._limit_s is None)
                 if not (endures and self.wait(message)):
                     raise ReaderError(message) from exception
             else:

@@ -540,7 +540,7 @@ class GroupReader:
         for state in (self._deleted, self._paused, self._ends, self._new_ends):
             state.clear()
         self._unfetchable.clear()
-        self._consumer = self._open()
+        self._consumer = self._requests.repeat(self._open, "the consumer cannot be opened")
         self._subscribe()
 
 

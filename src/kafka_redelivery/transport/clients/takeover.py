@@ -13,7 +13,7 @@ from kafka_redelivery.topology.cluster.facts import MAX_TRANSACTION
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.errors import TransportError, grant
+from kafka_redelivery.transport.errors import ClientSettingsError, TransportError, grant
 from kafka_redelivery.transport.kafka_errors import error_of
 from kafka_redelivery.transport.opening import open_producer
 
@@ -60,9 +60,10 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
 
     Raises:
         UnendedTransactionError: with an ``outage``, if Kafka answers but has not ended the transaction for a minute.
+        ClientSettingsError: without an ``outage``, if a file of a password, certificate or key cannot be used.
         TransportError: the broker does not answer, or does not allow transactions.
     """
-    producer = _connected(config, topic)
+    producer = _connected(config, topic, outage)
     answering_since_s = time.monotonic()
     while True:
         try:
@@ -74,7 +75,7 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
-                producer, answering_since_s = _connected(config, topic), time.monotonic()
+                producer, answering_since_s = _connected(config, topic, outage), time.monotonic()
             elif not _answers(producer, topic):
                 answering_since_s = time.monotonic()
             elif time.monotonic() - answering_since_s > _UNENDED_S:
@@ -102,10 +103,19 @@ def _answers(producer: Producer, topic: str | None) -> bool:
     return True
 
 
-def _connected(config: Config, topic: str | None) -> Producer:
+def _connected(config: Config, topic: str | None, outage: Outage | None) -> Producer:
     """Create a producer and connect it: without a connection it looks for its coordinator only half a second later."""
-    producer = open_producer(config, client_log)
+    producer = _opened(config, outage)
     with suppress(KafkaException):  # the next call reports the error
         for _ in range(2):  # the first answer names the broker, which can replace the connection
             producer.list_topics(topic, timeout=_CONNECT_S)
     return producer
+
+
+def _opened(config: Config, outage: Outage | None) -> Producer:
+    while True:
+        try:
+            return open_producer(config, client_log)
+        except ClientSettingsError as error:
+            if outage is None or not outage.wait(str(error)):
+                raise

@@ -16,6 +16,7 @@ from kafka_redelivery.topology.wire.topic_mark import topic_mark
 from kafka_redelivery.transport.admin.topics import ABSENT
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.errors import ClientSettingsError
 from kafka_redelivery.transport.opening import LastingAdmin
 
 _INTERVAL_S = 5.0
@@ -83,7 +84,10 @@ class TopicWatch:
             self._ask_at_s = now_s + _INTERVAL_S
             wanted = sorted(set(topics))
             if wanted:
-                self._pending = self._ask(wanted)
+                try:
+                    self._pending = self._ask(wanted)
+                except ClientSettingsError as error:
+                    self._note_no_answer(str(error))
         return None
 
     def _ask(self, topics: list[str]) -> _Answers:
@@ -113,13 +117,16 @@ class TopicWatch:
         try:
             found = self._found(answers, known)
         except KafkaException as exception:
-            if self._unanswered:
-                self._report(_SUBJECT, f"the topics cannot be described: {exception.args[0].str()}")
-            self._unanswered = True
+            self._note_no_answer(exception.args[0].str())
             return None
         self._unanswered = False
         self._report(_SUBJECT, None)
         return found
+
+    def _note_no_answer(self, problem: str) -> None:
+        if self._unanswered:
+            self._report(_SUBJECT, f"the topics cannot be described: {problem}")
+        self._unanswered = True
 
 
 class _Answers(NamedTuple):
