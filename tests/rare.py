@@ -252,6 +252,7 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     "worker/test_halted_partitions.py": {
         "test_a_worker_goes_on_without_a_restart": "transacted",
         "test_a_scheduler_goes_on_without_a_restart": "",
+        "test_compacted_topics_decide_about_no_record": "",  # tests/unit/consumers/writes/test_refused_by_configuration
     },
     "worker/test_compressed_records.py": {
         "test_its_copies_fit": "",  # tests/unit/transport/clients/test_owned_producer.py; sizes: test_large_records.py

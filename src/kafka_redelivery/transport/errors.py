@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -37,7 +37,11 @@ class RefusalCause(StrEnum):
     """The time at which the record is produced, which is that of this machine, is further from the broker's than the
     topic allows."""
 
+    CONFIGURATION = "configuration"
+    """The topic is one of the group, and its configuration, or a policy of the brokers, does not allow the record."""
+
     OTHER = "other"
+    """The broker does not allow the record in a topic that a handler, or a person who sends it again, has chosen."""
 
     @property
     def outside(self) -> bool:
@@ -51,7 +55,15 @@ class RefusedRecord:
 
     index: int
     reason: str
-    cause: RefusalCause = RefusalCause.OTHER
+    cause: RefusalCause
+
+    def for_topic_of_group(self) -> RefusedRecord:
+        """Return the refusal of a record that the group writes to a topic of its own.
+
+        The topic has to take each record that its source had, but for its size. Kafka allows what has no key, unless
+        the topic is compacted, and looks at no content.
+        """
+        return replace(self, cause=RefusalCause.CONFIGURATION) if self.cause is RefusalCause.OTHER else self
 
 
 class WriteRefusedError(TransportError):
@@ -71,6 +83,10 @@ class WriteRefusedError(TransportError):
         super().__init__(f"the broker refused {len(refused)} records, the first because: {refused[0].reason}")
         self.refused = tuple(refused)
         self._others_written = others_written
+
+    def judged(self, refused: Sequence[RefusedRecord]) -> WriteRefusedError:
+        """Return this error with other causes of the same refusals."""
+        return WriteRefusedError(refused, others_written=self._others_written)
 
     @property
     def outside(self) -> bool:

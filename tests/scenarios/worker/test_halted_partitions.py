@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.waiting import until
@@ -83,3 +84,22 @@ def test_a_scheduler_goes_on_without_a_restart(group: Group) -> None:
     group.stop()
     assert [number(letter) for letter in group.cluster.read(group.dead_letters)] == [0]
     assert group.outputs() == exactly(range(1, 20))
+
+
+def test_compacted_topics_decide_about_no_record(group: Group) -> None:
+    """A record without a key waits in its source, then in its tier, until each topic takes it. It is no dead letter."""
+    group.prepare(partitions=1, policyEntry=_POLICY)
+    worker, scheduler = group.worker(), group.scheduler()
+    until(lambda: " reads " in worker.log and " reads " in scheduler.log, "both run")  # a start would be refused
+    tier = group.tier("200ms")
+    for topic in (tier, group.ready):
+        group.cluster.alter(topic, cleanup_policy="compact")
+    group.cluster.produce(group.source, [Sent(b'{"n": 0, "do": ["raise", "ok"]}')])
+    for halted, topic in ((worker, tier), (scheduler, group.ready)):
+        until(lambda: f"change the configuration of {topic}" in halted.log, "the cause is named")  # noqa: B023 - called at once
+        until(lambda: "stays halted" in halted.log, "it is tried again")  # noqa: B023
+        group.cluster.alter(topic, cleanup_policy="delete")
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly([0])
+    assert group.dead() == exactly([])

@@ -42,7 +42,7 @@ from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.outages import OutageNote, OutageState, ProbeLease, read_outage
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, WriteResult
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import NoOpObserver, ScriptedWriter, StoredOffsets
@@ -274,7 +274,9 @@ class _Writer(ScriptedWriter):
             return None
         large = [n for n, copy in enumerate(self.tried[-1][0]) if copy.value == TOO_LARGE]
         if large:
-            self.script.append(WriteRefusedError([RefusedRecord(n, "too large") for n in large]))
+            self.script.append(
+                WriteRefusedError([RefusedRecord(n, "too large", RefusalCause.TOO_LARGE) for n in large])
+            )
         elif kafka.random.random() < kafka.abort_rate:
             self.script.append(WriteAbortedError("the transaction was aborted"))
         unheard = not self.script and kafka.random.random() < kafka.unheard_rate

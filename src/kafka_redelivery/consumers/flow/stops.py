@@ -2,7 +2,7 @@
 
 | cause (label of the metric) | noticed by | next try | ends when |
 |---|---|---|---|
-| a refused record: ``too_large``, ``forbidden``, ``missing``, ``offline``, ``clock``, ``other`` | a write | the record alone, after 1 to 30 s; a scheduler looks for a missing topic instead | an offset behind the record is committed |
+| a refused record: ``too_large``, ``forbidden``, ``missing``, ``offline``, ``clock``, ``configuration`` | a write | the record alone, after 1 to 30 s; a scheduler looks for a missing topic instead | an offset behind the record is committed |
 | a lost position: ``deleted``, ``truncated``, ``expired`` | the reader, or :class:`FirstOffsets` | the committed offset is read, after 1 to 30 s | an operator has moved it |
 | a position that cannot be read: ``forbidden``, ``control``, ``metadata`` | :class:`FirstOffsets` | the same | it can be read, or has changed |
 | a record that cannot be handled yet: ``unavailable`` | a handler's slot | the record, after 1 to 30 s | the record has an outcome |
@@ -58,8 +58,8 @@ FIXES: Final[Mapping[RefusalCause, str]] = {
     "topology check` says whether min.insync.replicas of {topic} is too high",
     RefusalCause.CLOCK: "correct the clock of this machine, or raise message.timestamp.after.max.ms and "
     "message.timestamp.before.max.ms of {topic}",
-    RefusalCause.OTHER: "change the configuration of {topic} so that it accepts the record; `redelivery topology "
-    "check` names a property that prevents it",
+    RefusalCause.CONFIGURATION: "change the configuration of {topic} so that it accepts the record; `redelivery "
+    "topology check` names a property that prevents it",
 }
 """How to end the halt of each refusal."""
 
@@ -134,12 +134,14 @@ class RefusedStop(Stop):
         fault of an output.
         """
         known = RefusalCause(self.label.cause)
-        missing = self.output and any(each.cause is RefusalCause.MISSING for each in error.refused)
+        if not self.output:
+            return known.outside and not error.judged([each.for_topic_of_group() for each in error.refused]).outside
+        missing = any(each.cause is RefusalCause.MISSING for each in error.refused)
         return known.outside and (not error.outside or (missing and known is not RefusalCause.MISSING))
 
     def is_like(self, other: RefusedStop) -> bool:
         """Whether the same topic, or its partition, refuses any record, so that one trial answers for both."""
-        if self.label != other.label or self.label.cause is HaltCause.TOO_LARGE:
+        if self.label != other.label or self.label.cause in {HaltCause.TOO_LARGE, HaltCause.CONFIGURATION}:
             return False
         return self.label.cause is not HaltCause.OFFLINE or self.record.partition == other.record.partition
 

@@ -98,8 +98,8 @@ class Release:
     """Whether the write begins before its records leave."""
 
     def judged(self, error: WriteRefusedError) -> WriteRefusedError:
-        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`."""
-        return error
+        """See :class:`~kafka_redelivery.consumers.writes.engine.Write`. All its topics are those of the group."""
+        return error.judged([each.for_topic_of_group() for each in error.refused])
 
 
 class TopicMissingError(Exception):

@@ -36,7 +36,7 @@ class HaltCause(StrEnum):
     MISSING = "missing"
     OFFLINE = "offline"
     CLOCK = "clock"
-    OTHER = "other"
+    CONFIGURATION = "configuration"
     UNAVAILABLE = "unavailable"
     UNFETCHABLE = "unfetchable"
     TRUNCATED = "truncated"

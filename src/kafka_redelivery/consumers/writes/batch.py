@@ -337,18 +337,20 @@ class Batch:
     def judged(self, error: WriteRefusedError) -> WriteRefusedError:
         """Return a refusal in which a missing topic is the fault of the handler that named it, unless it is listed.
 
-        A listed topic existed when the process started, so that its absence is a cause outside the record.
+        A listed topic existed when the process started, so that its absence is a cause outside the record. So is the
+        configuration of a topic of the group, which no handler has chosen.
         """
         produced_for, is_listed = self.produced_for, self._dependencies.is_listed
         refused = []
         for each in error.refused:
             consumed, topic = produced_for[each.index], self.produced[each.index].topic
-            is_output = consumed is not None and consumed.role == "output"
-            if each.cause is RefusalCause.MISSING and is_output and not is_listed(topic):
+            if consumed is None or consumed.role != "output":
+                refused.append(each.for_topic_of_group())
+            elif each.cause is RefusalCause.MISSING and not is_listed(topic):
                 refused.append(replace(each, cause=RefusalCause.OTHER, reason=f"{topic}: {each.reason}"))
             else:
                 refused.append(each)
-        return WriteRefusedError(refused, others_written=error.others_written)
+        return error.judged(refused)
 
     def tally_of(self, committed: Container[Partition]) -> Tally:
         """Return the numbers of the outcomes of some partitions, if the offsets of the others are not committed."""

@@ -10,7 +10,7 @@ from kafka_redelivery.consumers.flow.stops import LostPosition
 from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.errors import RefusedRecord
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 from tests.unit.consumers.doubles import Clock, StoredOffsets, no_stops
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
@@ -41,7 +41,9 @@ def accepted(assigned: Assignment, *messages: Message) -> dict[Partition, list[i
 
 def halt(owned: Assignment) -> None:
     """Halt the partition of the source."""
-    owned.stops.refuse(ORDERS, 0, ProducerRecord("DLQ.orders", 0, None, None), RefusedRecord(0, "too large"))
+    owned.stops.refuse(
+        ORDERS, 0, ProducerRecord("DLQ.orders", 0, None, None), RefusedRecord(0, "too large", RefusalCause.TOO_LARGE)
+    )
 
 
 def test_source_and_ready_topic_are_subscribed() -> None:

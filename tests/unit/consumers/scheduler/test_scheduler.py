@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.telemetry.observers import Released, TierBacklog
 from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
@@ -109,7 +109,7 @@ class Running:
 
 def refused(*indexes: int) -> WriteRefusedError:
     """The broker refuses the records with these indexes."""
-    return WriteRefusedError([RefusedRecord(index, "too large") for index in indexes])
+    return WriteRefusedError([RefusedRecord(index, "too large", RefusalCause.TOO_LARGE) for index in indexes])
 
 
 def test_due_records_are_released_with_their_offsets() -> None:
@@ -237,7 +237,7 @@ def test_an_aborted_write_is_repeated() -> None:
     [
         (WriteAbortedError("no", fenced=True), 1),
         (WriteAbortedError("no"), 0),
-        (WriteRefusedError([RefusedRecord(0, "too large")]), 0),
+        (WriteRefusedError([RefusedRecord(0, "too large", RefusalCause.TOO_LARGE)]), 0),
     ],
 )
 def test_only_a_fenced_write_counts_as_fenced(error: Exception, fences: int) -> None:
@@ -245,6 +245,28 @@ def test_only_a_fenced_write_counts_as_fenced(error: Exception, fences: int) -> 
     running = Running(error)
     running.turn(due(QUICK, 0))
     assert running.observer.fences == fences
+
+
+def test_the_configuration_of_a_topic_decides_about_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compacted ready topic takes no record without a key: it waits in its tier, and is no dead letter."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.stops.monotonic_s", clock)
+    keyless = WriteRefusedError([RefusedRecord(0, "Broker failed to validate record", RefusalCause.OTHER)])
+    running = Running(keyless, keyless, keyless)
+    running.turn(due(QUICK, 0))
+    [cause] = running.observer.halt_causes
+    assert "change the configuration of billing.ready.orders" in cause
+    for _ in range(2):
+        clock.advance(30)
+        running.turn()
+    assert running.values() == []
+    running.turn(due(SLOW, 5))
+    assert running.values() == [[b"5"]], "another partition goes on"
+    clock.advance(30)
+    running.turn()
+    running.turn(due(QUICK, 0))
+    assert running.topics()[1:] == [["billing.ready.orders"]] * 2  # of which the trial is one
+    assert len(running.observer.halt_causes) == 1
 
 
 def test_it_runs_until_it_is_stopped() -> None:

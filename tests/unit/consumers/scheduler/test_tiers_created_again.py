@@ -4,7 +4,7 @@ from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
-from kafka_redelivery.transport.errors import RefusedRecord
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord
 from kafka_redelivery.transport.protocols import ProducerRecord
 from tests.unit.consumers.flow.test_topics_created_again import OLDER, PRESENT, Topics
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
@@ -27,7 +27,7 @@ def test_refusals_and_halts_of_the_older_tier_are_forgotten() -> None:
     running.scheduler.assigned([QUICK, SLOW, MIXED])
     running.turn(due(QUICK, 0))
     running.scheduler._stops.refuse(
-        QUICK, 0, ProducerRecord("DLQ.orders", 0, None, b"0"), RefusedRecord(0, "too large")
+        QUICK, 0, ProducerRecord("DLQ.orders", 0, None, b"0"), RefusedRecord(0, "too large", RefusalCause.TOO_LARGE)
     )
     assert running.scheduler._tiers[QUICK].refusals[0]
 

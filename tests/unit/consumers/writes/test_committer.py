@@ -11,7 +11,13 @@ from kafka_redelivery.consumers.writes.engine import GIVE_UP_AFTER_S, Committed,
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.errors import (
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
 from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets, no_stops
@@ -51,7 +57,7 @@ class Parts:
 
 def refused(*indexes: int) -> WriteRefusedError:
     """The broker refuses the produced records with these indexes."""
-    return WriteRefusedError([RefusedRecord(index, TOO_LARGE) for index in indexes])
+    return WriteRefusedError([RefusedRecord(index, TOO_LARGE, RefusalCause.TOO_LARGE) for index in indexes])
 
 
 class TestCommitted:
@@ -160,7 +166,7 @@ class TestRefused:
             assert parts.stops.unread == paused
         assert ([each.topic for each in parts.writer.tried[-1][0]], len(parts.observer.abort_causes)) == ([DEAD], 1)
         parts.stops.report()
-        assert parts.observer.halted_numbers == {HaltLabel(DEAD, HaltCause.OTHER): 1}
+        assert parts.observer.halted_numbers == {HaltLabel(DEAD, HaltCause.TOO_LARGE): 1}
         again = source()
         parts.committer.batch.add(handled(again, record(0), failures={0: REJECTED}))
         assert isinstance(parts.write(), Committed)

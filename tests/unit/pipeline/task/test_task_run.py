@@ -79,7 +79,10 @@ class Kafka:
         what = self.script.pop(0) if self.script else "ok"
         if what == "refused":
             index = next(n for n, record in enumerate(records) if record.topic == "out")
-            raise WriteRefusedError([RefusedRecord(index, "too large")])
+            raise WriteRefusedError([RefusedRecord(index, what, RefusalCause.OTHER)])
+        if what == "retry refused":
+            index = next(n for n, record in enumerate(records) if record.topic == "g.retry.1s")
+            raise WriteRefusedError([RefusedRecord(index, what, RefusalCause.OTHER)])
         if what == "aborted":
             raise WriteAbortedError("aborted")
         if what == "no right to write":
@@ -490,6 +493,16 @@ def test_a_missing_right_ends_the_task_after_a_minute(what: str, monkeypatch: py
 
     assert kafka.writes == 5
     assert kafka.points[PLACE].offset < 62
+
+
+def test_the_configuration_of_a_tier_decides_about_no_record() -> None:
+    """The write is repeated until the tier takes the record, which no dead letter replaces."""
+    kafka = Kafka("retry refused", "retry refused")
+
+    assert len(run(kafka, OFFSETS[:9], Handler(frozenset(OFFSETS[:1])))) == 2
+
+    assert Counter(record.topic for record in kafka.records if record.topic != "out") == {"g.retry.1s": 1}
+    assert emitted(kafka) == OFFSETS[1:9]
 
 
 def test_what_is_refused_for_a_cause_outside_is_written_when_it_is_gone() -> None:
