@@ -417,6 +417,8 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # An outage in a run for what is there now has each step of a longer one but the wait, which tests/unit has.
     "tests/pipeline/test_stream_outage.py": {"test_a_query_waits_for_what_is_away_and_goes_on": ""},
+    # Spans and links: tests/unit/pipeline/handler, tests/unit/consumers/handlers; a worker's story is in every run.
+    "tests/pipeline/test_stream_traces.py": {"test_the_life_of_a_record": ""},
     "tests/pipeline/test_stream_settles.py": {"test_a_run_settles_a_group_without_another_process": ""},
     "tests/pipeline/test_stream.py": {
         "test_a_checkpoint_ahead_of_the_group_is_refused": "",
