@@ -151,8 +151,8 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
         imported.note(each.line, text)
         hint += f"; {text}"
     for each in top_level(root):
-        if each.name == IMPORT:
-            resource = each.attributes.get("resource", "")
+        resource = each.attributes.get("resource", "")
+        if each.name == IMPORT and resource:
             imported.note(each.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
             hint += f"; {resource}, which it imports, is not read: put it beside the file, or its content into it"
     beans = Beans(root, imported, values, version, hint)
@@ -160,7 +160,8 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     brokers = [each for each in elements if each is not None and _is_core(each) and each.name == "broker"]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
-        if any(each.name == "broker" for each in top_level(root)):
+        beside = {id(each) for each in root.children}
+        if any(_is_core(each) and each.name == "broker" and id(each) not in beside for each in top_level(root)):
             hint += "; a broker does not read <beans> inside of <beans>: import the inner ones in a file of their own"
         problem = (
             f"contains no <broker xmlns={NAMESPACE!r}>, and no connection factory or policy of a client; the broker "
@@ -209,8 +210,11 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> No
             count += 1
             if count > _MAX_IMPORTS:
                 raise MigrationError(name, f"imports more than {_MAX_IMPORTS} files", child.line)
-            imported = None if content is None else read_xml(content, path)
-            if imported is None or imported.name != _NESTED or not any(map(of_activemq, imported.walk())):
+            if content is None:
+                continue
+            del child.attributes["resource"]  # it has been read
+            imported = read_xml(content, path)
+            if imported.name != _NESTED or not any(map(of_activemq, imported.walk())):
                 continue
             for each in imported.walk():
                 each.line = child.line  # messages name a line of the file itself

@@ -651,7 +651,16 @@ class Beans:
     def _defined(self, name: str | None) -> dict[str, str]:
         """Return the properties of ``<util:properties>``."""
         element = self._by_id.pop(name or "", None)  # they are nothing else, and need not be read again
-        return {} if element is None else _properties(element)
+        if element is None:
+            return {}
+        self._note_made(element)
+        return _properties(element)
+
+    def _note_made(self, setting: Element) -> None:
+        """Note that properties that a class makes are not known, so that only what is carried over needs values."""
+        for bean in (each for each in setting.walk() if each.name == "bean"):
+            self._elsewhere = True
+            self._imported.note(bean.line, f"properties of {described(bean)} are not read: set them with --property")
 
     def _configurers(self, root: Element) -> dict[str, str]:
         """Return the properties that the file defines, and find out whether and how Spring replaces placeholders."""
@@ -663,6 +672,7 @@ class Beans:
                 self._elsewhere |= name == READ
                 if name in {"properties", "localProperties", READ}:
                     found |= self._defined(setting.attributes.get("ref")) | _properties(setting)
+                    self._note_made(setting)
                 elif name in _LOCATIONS:
                     self._elsewhere = True
                     self._imported.note(

@@ -289,3 +289,17 @@ def test_placeholders_that_may_stay_need_values_where_they_are_carried_over() ->
     for lenient in ("true", "false"):
         with pytest.raises(MigrationError, match="needs a value for n: set it with --property n=VALUE"):
             spring(before.format(lenient) + beans)
+
+
+def test_properties_that_a_class_makes_have_a_note() -> None:
+    """Only what is carried over needs a value of them."""
+    made = f'<bean class="{CONFIGURER}"><property name="properties"><bean class="a.Mine"/></property></bean>'
+    core = "<amq:broker brokerName='${name}' useJmx='false'><amq:networkConnectors><amq:networkConnector uri='${uri}'/>"
+    ours = spring(made + core + "</amq:networkConnectors></amq:broker>", name="b")
+    assert "properties of <bean class='a.Mine'> are not read: set them with --property" in ours.notes
+
+
+def test_a_broker_of_no_namespace_has_no_other_hint() -> None:
+    """It is not inside of other beans."""
+    with pytest.raises(MigrationError, match=r"the broker refuses the file$"):
+        spring("<broker/>")
