@@ -160,14 +160,8 @@ def read_activemq_xml(root: Element, name: str, values: PlaceholderValues, versi
     brokers = [each for each in elements if each is not None and _is_core(each) and each.name == "broker"]
     file = _ActiveMqXml(root, beans, imported, version)
     if not file.read_clients() and not brokers:
-        beside = {id(each) for each in root.children}
-        if any(_is_core(each) and each.name == "broker" and id(each) not in beside for each in top_level(root)):
-            hint += "; a broker does not read <beans> inside of <beans>: import the inner ones in a file of their own"
-        problem = (
-            f"contains no <broker xmlns={NAMESPACE!r}>, and no connection factory or policy of a client; the broker "
-            f"refuses the file{hint}"
-        )
-        raise MigrationError(name, problem, root.line)
+        problem = f"contains no <broker xmlns={NAMESPACE!r}>, and no connection factory or policy of a client"
+        raise MigrationError(name, f"{problem}; the broker refuses the file{hint}{_hint(root)}", root.line)
     for child in top_level(root) if root not in brokers else ():
         if _is_core(child) and child.name not in _READ_FROM_ROOT:
             imported.note(child.line, f"<{child.name}> is not carried over: it is not part of the broker")
@@ -238,6 +232,18 @@ def _read_properties(root: Element, name: str, read: Callable[[str], bytes | Non
             lines = "\n".join(content.decode("latin-1") for content in contents if content is not None)
             setting.attributes |= {"name": READ, "value": lines}
             setting.children = []
+
+
+def _hint(root: Element) -> str:
+    """Return where the broker is that a file does not contain."""
+    beside = {id(each) for each in root.children}
+    if any(_is_core(each) and each.name == "broker" and id(each) not in beside for each in top_level(root)):
+        return "; a broker does not read <beans> inside of <beans>: import the inner ones in a file of their own"
+    for bean in root.walk():
+        if bean.attributes.get("class", "").endswith("BrokerFactoryBean"):
+            files = [each.attributes for each in bean.all("property") if each.attributes.get("name") == "config"]
+            return "".join(f"; the broker's file is {each.get('value')}: import that" for each in files)
+    return ""
 
 
 def _in_folder(resource: str, base: str = "") -> str:

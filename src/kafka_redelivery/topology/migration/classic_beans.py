@@ -131,7 +131,8 @@ NEVER_A_REFERENCE = words(
 def top_level(root: Element, *inside: str) -> Iterator[Element]:
     """Yield the elements directly in a document, also those inside of others, ``<beans>`` and imports by default."""
     for child in root.children:
-        if child.children and child.name in (inside or (_NESTED, IMPORT)):
+        chosen = child.name == _NESTED and "profile" in child.attributes  # only a program with Spring has profiles
+        if child.children and (chosen or child.name in (inside or (_NESTED, IMPORT))):
             yield from top_level(child, *inside)
         else:
             yield child

@@ -303,3 +303,21 @@ def test_a_broker_of_no_namespace_has_no_other_hint() -> None:
     """It is not inside of other beans."""
     with pytest.raises(MigrationError, match=r"the broker refuses the file$"):
         spring("<broker/>")
+
+
+def test_the_broker_of_a_profile() -> None:
+    """A program embeds it. Without a profile a broker does not read beans inside of beans."""
+    broker = (
+        "<beans{}><amq:broker><amq:destinations><amq:queue physicalName='a'/></amq:destinations></amq:broker></beans>"
+    )
+    imported = spring(broker.format(" profile='x'"), **{"spring.profiles.active": "x"}).imported
+    assert imported.destinations == ["queue:a"]
+    with pytest.raises(MigrationError, match="does not read <beans> inside of <beans>"):
+        spring(broker.format(""))
+
+
+def test_the_file_of_an_embedded_broker_is_named() -> None:
+    """It is the one to import."""
+    config = '<property name="config" value="classpath:a.xml"/><property name="start" value="true"/>'
+    with pytest.raises(MigrationError, match=r"the broker's file is classpath:a\.xml: import that"):
+        spring(f'<bean class="org.apache.activemq.xbean.BrokerFactoryBean">{config}</bean>')
