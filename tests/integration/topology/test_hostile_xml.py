@@ -198,3 +198,13 @@ def test_an_encoding_that_only_python_has_is_refused() -> None:
     """No broker can read it."""
     text = f'<?xml version="1.0" encoding="unicode_escape"?><broker xmlns="{NAMESPACE}"/>'
     assert "XML does not have it" in refused(text.encode())
+
+
+@pytest.mark.parametrize("parent", ["a", "b"])
+def test_beans_that_inherit_much_are_refused(parent: str) -> None:
+    """From themselves, or many of them from one with many properties."""
+    policy = 'class="org.apache.activemq.RedeliveryPolicy"'
+    properties = '<property name="queue" value="q"/>' * 300
+    content = f'<bean id="a" {policy} parent="{parent}">{properties}</bean><bean id="b" {policy}>{properties}</bean>'
+    children = f'<bean {policy} parent="b"/>' * 400
+    assert "inherit too much" in refused(f"<beans>{content}{children}</beans>".encode())
