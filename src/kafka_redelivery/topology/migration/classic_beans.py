@@ -508,7 +508,9 @@ class Beans:
             return
         text = str(reference)
         if text[:1] != "#":
-            self.refuse(element, f"{name}={text!r} is not a reference and cannot be converted")
+            self.refuse(
+                element, f"{name}={text!r} is not a reference such as #id; write <{name}> with an element inside"
+            )
         found = self._by_id.get(text.removeprefix("#"))
         bean = None if found is None else self.as_element(found)
         if found is None:

@@ -305,6 +305,13 @@ def test_of_a_repeated_property_the_last_one_counts() -> None:
     assert sum("the last one has an effect" in note.text for note in imported.notes) == 2
 
 
+def test_a_destination_that_is_a_text_is_refused_with_the_fix() -> None:
+    """Many examples on the web have it."""
+    shared = '<deadLetterStrategy><sharedDeadLetterStrategy deadLetterQueue="D"/></deadLetterStrategy>'
+    with pytest.raises(MigrationError, match="write <deadLetterQueue> with an element inside; the broker refuses"):
+        read(document(entry('queue="A"', shared)))
+
+
 def test_null_and_escaped_references() -> None:
     """``#null`` is no value, and ``##`` begins a text with ``#``."""
     inner = '<individualDeadLetterStrategy queuePrefix="##D." queueSuffix="#null"/>'
