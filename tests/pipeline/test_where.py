@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.where.columns import COLUMNS
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.pipeline.archive import condition as evaluator
 from kafka_redelivery.pipeline.archive.condition import condition

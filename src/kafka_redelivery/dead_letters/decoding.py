@@ -10,10 +10,10 @@ from kafka_redelivery.consumers.routes import codecs
 from kafka_redelivery.dead_letters.letter import Letter
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
-from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, SerdeError
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, SchemaId, decoded, header_in, id_and_start
 from kafka_redelivery.serdes.objects import plain
+from kafka_redelivery.serdes.plain import as_json
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection
 
 _LEVELS: Final = 200

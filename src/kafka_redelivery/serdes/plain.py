@@ -1,13 +1,18 @@
-"""Decoded values as plain data for JSON, and bytes as a hex dump."""
+"""Decoded values as plain data for people, and as JSON for the archive and ``--where``; bytes as a hex dump."""
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from kafka_redelivery.serdes import objects
 
 _DUMPED: Final = 512
 """Bytes of a hex dump, unless all are shown."""
@@ -35,6 +40,27 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any decoded value
             return str(value)
         case _:
             return value
+
+
+def as_json(value: object) -> str:
+    """Return a decoded value as JSON.
+
+    Times become ISO 8601, bytes URL-safe base64, decimals and UUIDs strings, NaN and infinities their names.
+    """
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=_fallback).decode()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        # The value has a lone surrogate, which JSON can only hold as an escape.
+        return json.dumps(value, default=_other)
+
+
+def _fallback(value: object) -> object:
+    found = objects.plain(value)  # a Protobuf message
+    return str(value) if found is value else found
+
+
+def _other(value: Any) -> object:  # noqa: ANN401 - any type that a codec returns
+    return base64.urlsafe_b64encode(value).decode() if isinstance(value, bytes) else _fallback(value)
 
 
 def hex_dump(data: bytes, *, full: bool) -> Iterator[str]:

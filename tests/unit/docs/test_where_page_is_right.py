@@ -11,7 +11,7 @@ import pytest
 
 from kafka_redelivery.dead_letters.where.columns import COLUMNS, ColumnKind
 from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError
 from kafka_redelivery.dead_letters.where.where import parse
 
 PAGE = (Path(__file__).parents[3] / "docs/where.md").read_text(encoding="utf-8")

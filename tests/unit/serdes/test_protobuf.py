@@ -12,7 +12,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import (
     DecodeCode,
@@ -23,6 +22,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
 )
 from kafka_redelivery.serdes.objects import plain
+from kafka_redelivery.serdes.plain import as_json
 from kafka_redelivery.serdes.protobuf import ProtobufCodec, schema_in_set
 from kafka_redelivery.serdes.schemas import KnownSchemas
 from tests.unit.serdes.flights import DESCRIPTOR_SET, HEADER, Flight, Gate

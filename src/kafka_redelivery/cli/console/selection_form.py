@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.dead_letters.choosing import FIELDS, SINGLE, selection_of
 from kafka_redelivery.dead_letters.letter import FREE, Selection
 from kafka_redelivery.dead_letters.where.columns import OF_CONTENT
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError
 from kafka_redelivery.topology.errors import OptionError
 
 UNDECIDED: Final = "undecided"

@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from kafka_redelivery.dead_letters.where.columns import BY_NAME, ColumnKind
 from kafka_redelivery.dead_letters.where.duckdb_sql import DuckDbSql, duckdb_sql
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.expression import (
     Expression,
     Header,
@@ -25,7 +24,7 @@ from kafka_redelivery.dead_letters.where.expression import (
     Operation,
     columns,
 )
-from kafka_redelivery.dead_letters.where.grammar import syntax
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError, syntax
 from kafka_redelivery.dead_letters.where.literals import (
     UNITS,
     canonical_path,

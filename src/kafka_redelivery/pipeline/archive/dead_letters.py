@@ -31,12 +31,11 @@ from pyspark.sql.types import (
 from kafka_redelivery.dead_letters.letter import LetterState
 from kafka_redelivery.pipeline.frames import header, header_number, header_text, header_time
 from kafka_redelivery.pipeline.lake.table import utc_day
-from kafka_redelivery.pipeline.spark.codecs import arrow_function, codecs_here
-from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.pipeline.spark.codecs import SchemaFiles, arrow_function, codecs_here
 from kafka_redelivery.serdes.codec import Codec, RawCodec
-from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded
+from kafka_redelivery.serdes.plain import as_json
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.policy.decision import FailureDetails
 from kafka_redelivery.topology.policy.fingerprint import kind_of

@@ -39,7 +39,7 @@ from kafka_redelivery.pipeline.handler.computed import Computing
 from kafka_redelivery.pipeline.handler.items import Outcomes, PublishedItem, Runs
 from kafka_redelivery.pipeline.handler.rows import Rows, records_of
 from kafka_redelivery.pipeline.handler.vectorized import VectorProcessor
-from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.pipeline.spark.codecs import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Settings

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +35,16 @@ from kafka_redelivery.consumers.handlers.outputs import check_destination, check
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.handlers.tracing import carrier
+from kafka_redelivery.consumers.telemetry.tracing import tracing
 from kafka_redelivery.pipeline.handler.items import Emitted, Outcomes, PublishedItem
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows, need_no_preparation
-from kafka_redelivery.pipeline.handler.vector_tracing import vector_spans
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, Headers
+from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, HeaderList, Headers
 from kafka_redelivery.transport.protocols import TopicMetadata
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.handlers.spans import Call
 
 COLUMNS: Final = SCHEMA.append(pa.field("attempt", pa.int32()))
 
@@ -364,3 +367,43 @@ def _row(record: Record, headers: Headers, deliveries: int) -> dict[str, object]
         "timestamp": record.timestamp_ms,
         "attempt": deliveries + 1,
     }
+
+
+class VectorSpans(NamedTuple):
+    """How calls become spans."""
+
+    handler: Handler
+    """The handler, whose failures say which span they were."""
+
+    def call(self, batch: pa.RecordBatch, group: str, before: Mapping[int, bytes], first: int) -> Call:
+        """Return the span of a call.
+
+        Args:
+            batch: its rows.
+            group: the consumer group.
+            before: the span of the attempt before, by row.
+            first: the number of the first row in there.
+        """
+        from kafka_redelivery.consumers.handlers.spans import Call, Delivered  # noqa: PLC0415 - an optional dependency
+
+        about = ("topic", "partition", "offset", "key", "headers", "attempt")
+        rows = batch.select(list(about)).to_pylist()
+        tombstones = batch.column("value").is_null().to_pylist()
+        delivered = []
+        for number, (row, tombstone) in enumerate(zip(rows, tombstones, strict=True)):
+            headers: HeaderList = [(pair["key"], pair["value"]) for pair in row["headers"] or ()]
+            if first + number in before:
+                headers.append((LAST_ATTEMPT, before[first + number]))
+            place = row["topic"], row["partition"], row["offset"]
+            message_id = f"{place[0]}-{place[1]}@{place[2]}"
+            delivered.append(Delivered(message_id, *place, row["key"], tombstone, headers, row["attempt"] - 1))
+        return Call(delivered, group, batch=True, with_texts=not self.handler.details.class_only)
+
+
+def vector_spans(handler: Handler) -> VectorSpans | None:
+    """Return how the calls of a handler become spans; ``None`` if this process has no traces."""
+    if not tracing():
+        return None
+    from kafka_redelivery.consumers.handlers.spans import with_failed_spans  # noqa: PLC0415 - an optional dependency
+
+    return VectorSpans(with_failed_spans(handler))

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from kafka_redelivery.pipeline.frames import header
-from kafka_redelivery.pipeline.spark.codecs import arrow_function, codecs_here
-from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
-from kafka_redelivery.serdes.decoded_json import as_json
+from kafka_redelivery.pipeline.spark.codecs import SchemaFiles, arrow_function, codecs_here
 from kafka_redelivery.serdes.errors import DecodeError, EncodeError
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded
+from kafka_redelivery.serdes.plain import as_json
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, CodecSection, Settings
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from kafka_redelivery.consumers.writes.jitter import draws
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.handler.child import HandlerConfig
 from kafka_redelivery.pipeline.handler.handling import Handling
+from kafka_redelivery.pipeline.spark.codecs import SchemaFiles
 from kafka_redelivery.pipeline.spark.jars import DELTA
 from kafka_redelivery.pipeline.spark.kafka_options import java_text, kafka_options, refuse_delegation_tokens
-from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.pipeline.spark.session import noticing_end_of_java, spark_session, submitted_settings
 from kafka_redelivery.pipeline.stream.driver_scheduler import scheduler_in_driver
 from kafka_redelivery.pipeline.stream.lost_positions import LostPositions

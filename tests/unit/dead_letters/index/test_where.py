@@ -16,7 +16,7 @@ from kafka_redelivery.dead_letters.index.refresh import Question
 from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.where.columns import COLUMNS, ColumnKind
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError
 from kafka_redelivery.dead_letters.where.where import Where
 from tests.examples import share
 from tests.pipeline.where_expressions import JSONS, TEXTS, conditions

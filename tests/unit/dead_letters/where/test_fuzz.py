@@ -6,8 +6,8 @@ import pytest
 
 from kafka_redelivery.dead_letters.where.columns import COLUMNS
 from kafka_redelivery.dead_letters.where.duckdb_sql import duckdb_sql
-from kafka_redelivery.dead_letters.where.errors import ExpressionError
 from kafka_redelivery.dead_letters.where.expression import nodes
+from kafka_redelivery.dead_letters.where.grammar import ExpressionError
 from kafka_redelivery.dead_letters.where.where import parse
 from tests.unit.dead_letters.where.texts import ATTACKS, LARGE, VALID, texts
 

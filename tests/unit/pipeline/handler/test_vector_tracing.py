@@ -14,11 +14,10 @@ from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.tracing import carrier
 from kafka_redelivery.consumers.telemetry import messaging_conventions as names
-from kafka_redelivery.pipeline.handler import vector_tracing
+from kafka_redelivery.pipeline.handler import vectorized
 from kafka_redelivery.pipeline.handler.items import PublishedItem
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
-from kafka_redelivery.pipeline.handler.vector_tracing import vector_spans
-from kafka_redelivery.pipeline.handler.vectorized import COLUMNS, BatchContext, VectorProcessor
+from kafka_redelivery.pipeline.handler.vectorized import COLUMNS, BatchContext, VectorProcessor, vector_spans
 from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.handlers.test_spans import PRODUCER, PRODUCERS_SPAN, Exported, links, traceparent
@@ -32,7 +31,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Exported:
     """Export the spans of the test to memory, without a provider for all others."""
     found = Exported()
     monkeypatch.setattr(spans, "_tracer", found.tracer)
-    for module in (vector_tracing, tracing):
+    for module in (vectorized, tracing):
         monkeypatch.setattr(module, "tracing", lambda: True)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark import SparkFiles
 
 from kafka_redelivery.consumers.routes import codecs
-from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.pipeline.spark.codecs import SchemaFiles
 from kafka_redelivery.topology.config.loading import load_settings
 
 _ORDER = {"type": "record", "name": "Order", "fields": [{"name": "at", "type": "shop.Place"}]}
