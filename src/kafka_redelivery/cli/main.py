@@ -124,7 +124,6 @@ class _Group(ReportingGroup):
         self.commands = _Commands()  # type: ignore[assignment]
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override] # noqa: ANN401
-        """Write the help from the table above."""
         self._lists = True
         super().format_help(ctx, formatter)
 

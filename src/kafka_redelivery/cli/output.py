@@ -49,11 +49,9 @@ class _PlainConsole(Console):
     """A console on which a control character in a name or message does nothing."""
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as its base
-        """Return a string as text."""
         return super().render_str(printable(text), **options)
 
     def on_broken_pipe(self) -> NoReturn:
-        """End the command."""
         self.quiet = True
         _end_without_reader(self.file)
 

@@ -81,7 +81,6 @@ class _Part:
         self._stopping = False
 
     def start(self) -> None:
-        """Start the thread."""
         # A daemon: a shutdown that hangs must not keep the program from ending.
         threading.Thread(target=self._work, name=f"redelivery-{self.role}", daemon=True).start()
 
@@ -142,7 +141,6 @@ class _Run:
         self.parts = [_Part(role, definition.settings, each, self._notify) for role, each in opened.items()]
 
     def start(self) -> None:
-        """Start each part in its thread."""
         for part in self.parts:
             part.start()
 
@@ -153,12 +151,10 @@ class _Run:
 
     @property
     def ended(self) -> bool:
-        """Whether each part has ended."""
         return all(part.ended for part in self.parts)
 
     @property
     def error(self) -> BaseException | None:
-        """The first error that has ended a part."""
         return next((part.error for part in self.parts if part.error is not None), None)
 
     @property
@@ -179,7 +175,6 @@ class _Run:
             part.stop()
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Wait in a thread of the program."""
         with self._changes:
             while not until():
                 self._changes.wait(_WAIT_S)

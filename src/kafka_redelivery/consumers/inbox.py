@@ -177,13 +177,9 @@ def _block(connection: object, identity: Identity, *, commit: bool) -> _Block:
 class _Database(Protocol):
     """A connection as a block uses it."""
 
-    def in_transaction(self) -> bool:
-        """Whether a transaction has been begun."""
-        ...
+    def in_transaction(self) -> bool: ...
 
-    def transaction(self) -> AbstractContextManager[object]:
-        """Begin a transaction that ends with the block."""
-        ...
+    def transaction(self) -> AbstractContextManager[object]: ...
 
     def commits_alone(self) -> bool:
         """Whether the next statement would be a transaction of its own."""

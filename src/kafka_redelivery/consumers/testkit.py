@@ -454,8 +454,6 @@ class _Awaiting:
 
 @dataclass(frozen=True, slots=True)
 class _FetchedRecord:
-    """A record as the Kafka client returns it."""
-
     source: str
     key_bytes: bytes | None
     value_bytes: bytes | None

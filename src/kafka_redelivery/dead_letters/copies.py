@@ -56,8 +56,6 @@ def refuse_target(settings: Settings, options: JobOptions) -> None:
 
 
 class _Copies:
-    """What both kinds of copies have in common."""
-
     fix: str
     """What to do about a target that does not exist."""
 

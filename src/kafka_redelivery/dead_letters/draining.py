@@ -293,7 +293,6 @@ class Drain:
 
 
 def _targets(settings: Settings, counts: Mapping[str, int]) -> dict[str, str]:
-    """Return the dead-letter topic of each source that has one."""
     naming, found = settings.naming(), {}
     for source, entry in settings.entries().items():
         for template in entry.dead_letter_strategy.templates[:1]:  # the other one is for expired records

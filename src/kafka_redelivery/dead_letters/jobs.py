@@ -119,8 +119,6 @@ class Pace:
 
 
 class _Run:
-    """One run of a job in this process."""
-
     def __init__(self, job: OpenJob, stop: Event, progress: ReportProgress) -> None:
         self._settings, self._ledger, self._name = job.settings, job.ledger, job.id
         self._stop = stop
@@ -363,8 +361,6 @@ class _Read(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A chunk that is ready to be written."""
-
     records: list[ProducerRecord]
     origins: list[int]
     """The offset of the letter of each record."""
@@ -382,8 +378,6 @@ class _Made(NamedTuple):
 
 
 class _ChunkMaker:
-    """Makes the records of the chunks of one slice."""
-
     def __init__(
         self,
         settings: LetterSource,

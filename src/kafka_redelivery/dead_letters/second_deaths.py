@@ -48,15 +48,11 @@ _Place = tuple[str, int, int]
 
 
 class _Content(NamedTuple):
-    """Checksums of key and value."""
-
     key: str
     value: str
 
 
 class _Owned(NamedTuple):
-    """A letter that a job has."""
-
     content: _Content
     group: str
     pointer: Pointer | None

@@ -195,8 +195,6 @@ class WrittenAvro:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Decodes the records of one schema id."""
-
     writer: AvroSchema
     reader: Parsed | None
     """The parsed schema of the reader; None = that of the writer."""
@@ -217,8 +215,6 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """Encodes values with one schema."""
-
     schema_id: int
     header: bytes
     schema: AvroSchema

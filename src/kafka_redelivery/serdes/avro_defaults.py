@@ -58,7 +58,6 @@ class _Defaults:
         self._left = MAX_VALUES
 
     def value(self, schema: Any, default: Any) -> Any:  # noqa: ANN401 - any schema, any JSON
-        """Return the value of a default."""
         self._left -= 1
         if self._left < 0:
             raise OverflowError(f"the defaults have more than {MAX_VALUES} values")

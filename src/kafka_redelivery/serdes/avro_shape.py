@@ -235,8 +235,6 @@ def _sequence(scanners: list[_Scanner]) -> _Scanner:
 
 
 def _blocks(item: _Scanner) -> _Scanner:
-    """Scan the blocks of an array or map."""
-
     def scan(data: bytes, at: int, budget: _Budget) -> int:
         while True:
             count, at = _number(data, at, budget)

@@ -41,18 +41,15 @@ class _Consumer(Consumer):
     """User and password to use from the next request on."""
 
     def poll(self, *arguments: Any, **options: Any) -> Message | None:  # noqa: ANN401 - as of the client
-        """See the client."""
         self._log_in_anew()
         return super().poll(*arguments, **options)
 
     def list_topics(self, *arguments: Any, **options: Any) -> ClusterMetadata:  # noqa: ANN401
-        """See the client."""
         self._log_in_anew()
         topics: ClusterMetadata = super().list_topics(*arguments, **options)
         return topics
 
     def committed(self, *arguments: Any, **options: Any) -> list[TopicPartition]:  # noqa: ANN401
-        """See the client."""
         self._log_in_anew()
         return super().committed(*arguments, **options)
 

@@ -244,7 +244,6 @@ def described(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the line of the user's function."""
     frames = traceback.extract_tb(error.__traceback__)[1:2]  # the first one is ours
     return "".join(f" (at {PurePath(each.filename).name}:{each.lineno})" for each in frames)
 

@@ -108,7 +108,6 @@ class Archiving:
 
 
 def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, as_json: bool) -> None:
-    """Print what a run would archive."""
     if as_json:
         partitions = [
             {"topic": topic, "partition": number, "letters": counts[topic, number]} for topic, number in sorted(counts)

@@ -43,7 +43,6 @@ def explain(
 
 
 def _print_explanation(console: Console, explanation: dict[str, Any]) -> None:
-    """Print the facts about a destination, then its redeliveries, then warnings."""
     print_table(console, _facts(explanation))
     if explanation["attempts"]:
         print_table(console, _redeliveries(explanation))
@@ -73,7 +72,6 @@ def _facts(explanation: dict[str, Any]) -> Table:
 
 
 def _as_written(value: object) -> str:
-    """Format a value as in the configuration file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

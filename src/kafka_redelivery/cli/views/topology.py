@@ -85,7 +85,6 @@ def strimzi_topics(plan: TopologyPlan, existing: Mapping[str, TopicFacts]) -> li
 
 
 def _strimzi_topic(topic: PlannedTopic, actual: TopicFacts | None) -> tuple[str, dict[str, Any]]:
-    """Return name and specification of a resource."""
     configs = {} if actual is None else {name: actual.config(name) for name in topic.configs}
     kept = {name: value for name, value in configs.items() if suffices(name, value, topic.configs[name])}
     # Strimzi deletes what a resource does not name.

@@ -75,8 +75,6 @@ _MIN_SEGMENTS: Final = 8
 
 @dataclass(slots=True)
 class _Segment:
-    """Dead letters with adjacent offsets."""
-
     first_offset: int
     last_offset: int
     number: int

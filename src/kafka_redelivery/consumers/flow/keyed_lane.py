@@ -194,7 +194,6 @@ class KeyedLane(Lane):
         self._release_keys(keys)
 
     def _set_aside_first(self, messages: Sequence[Message]) -> None:
-        """Set records aside before all others of their keys."""
         set_aside = self._set_aside
         for message in reversed(messages):
             key = message.key()
@@ -205,7 +204,6 @@ class KeyedLane(Lane):
         self.waiting += len(messages)
 
     def _release_keys(self, keys: Iterable[bytes | None]) -> None:
-        """Note that keys are no longer in flight."""
         for key in keys:
             if self._set_aside[key]:
                 self._free.append(key)

@@ -406,7 +406,6 @@ class Outages:
             self._publish(each, OutageState.OPEN)
 
     def _end(self, each: _Dependency, outage: Outage) -> None:
-        """Keep nothing of an outage that is over."""
         each.outage, each.over_ms = outage, self.clock_ms()
         each.threshold.forget()
         if each.probe is not None:

@@ -317,16 +317,12 @@ def load_as_configured(
 
 
 class _DeliveryFailedError(ConsumersError):
-    """Carries the failure of a record to the processor."""
-
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
 class _PoolHandler(Handler):
-    """The handler as the processor sees it."""
-
     def failure(self, error: BaseException) -> Failure:
         """See :class:`Handler`."""
         return error.failure if isinstance(error, _DeliveryFailedError) else super().failure(error)

@@ -186,7 +186,6 @@ class Call:
         return found
 
     def _say(self, error: BaseException) -> None:
-        """Say that the call has failed."""
         failure = getattr(error, "failure", None)  # of a call in a child process
         if isinstance(failure, Failure):
             kind, text, frames = failure.exception, failure.message, ""

@@ -119,7 +119,6 @@ def _annotation(function: Callable[..., object], declared: object, target: str) 
 
 
 def _globals(function: object) -> dict[str, Any]:
-    """Return the names that the module of a function knows."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

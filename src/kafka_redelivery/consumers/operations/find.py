@@ -167,8 +167,6 @@ def find(settings: Settings, wanted: Wanted, limit: int, report: Report, *, dead
 
 
 class _Finder:
-    """One search."""
-
     def __init__(self, settings: Settings, wanted: Wanted, limit: int, report: Report) -> None:
         self._settings, self._wanted, self._limit, self._report = settings, wanted, limit, report
         self._naming = settings.naming()
@@ -290,7 +288,6 @@ class _Finder:
             yield _hidden(partition, offset, open_since_ms(self._settings, {partition: (first, end)}))
 
     def _exists(self, partition: Partition, offset: int) -> bool:
-        """Whether a source has had this offset."""
         return offset < self._sources().ends.get(partition, 0)
 
     def _finished(self, ended: Mapping[tuple[Partition, int], int | None]) -> list[Found]:

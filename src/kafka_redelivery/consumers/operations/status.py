@@ -329,7 +329,6 @@ def _waits(settings: Settings, state: DependencyState, backlogs: Iterable[TopicB
 
 
 def _kept(letters: Positions, topics: Iterable[str]) -> dict[str, int]:
-    """Return how many records each of these topics keeps."""
     kept = dict.fromkeys(topics, 0)
     for partition, end in letters.ends.items():
         kept[partition.topic] += end - letters.starts[partition]
@@ -374,7 +373,6 @@ def _overdue(records: Mapping[str, WaitingRecords], seen: AppliedPauses, now_ms:
 
 
 def _reported(seen: AppliedPauses, now_ms: int) -> Iterable[str]:
-    """Yield what running processes have reported."""
     for name, reported in seen.faults.items():
         if reported.until_ms > now_ms:
             for line in reported.text.splitlines():

@@ -332,7 +332,6 @@ class Scheduler:
         return min(_MAX_WAIT_S, max(0, min(leaving) - self._lead_time.ms - self._clock()) / 1000)
 
     def _running(self) -> Mapping[Partition, TierPartition]:
-        """Return the partitions that may be released."""
         if not self._held:
             return self._tiers
         return {partition: tier for partition, tier in self._tiers.items() if partition not in self._held}

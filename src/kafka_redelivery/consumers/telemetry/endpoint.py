@@ -60,7 +60,6 @@ class _Server(ThreadingMixIn, WSGIServer):
     """Connections that wait to be accepted. When there are more, a client has to try again, after a second."""
 
     def server_activate(self) -> None:
-        """Listen."""
         self._lock = threading.Lock()
         self._began_s: dict[socket.socket, float] = {}
         """The open connections, the oldest first, each with the time when it was accepted (monotonic)."""
@@ -86,7 +85,6 @@ class _Server(ThreadingMixIn, WSGIServer):
                 _end(request)
 
     def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
-        """Close a connection."""
         with self._lock:
             self._began_s.pop(request, None)
         super().shutdown_request(request)

@@ -29,8 +29,6 @@ _STANDARD_ATTRIBUTES: Final = frozenset({*logging.makeLogRecord({}).__dict__, "a
 
 
 class _Named(Protocol):
-    """A record."""
-
     @property
     def message_id(self) -> str:
         """See :attr:`Record.message_id`."""

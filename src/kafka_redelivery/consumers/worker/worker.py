@@ -177,21 +177,17 @@ class Worker:
 
     @property
     def _in_flight(self) -> bool:
-        """Whether a record is in a slot."""
         return any(dispatcher.in_flight for dispatcher in self._dispatchers)
 
     @property
     def _waiting(self) -> bool:
-        """Whether a record waits for a slot."""
         return any(dispatcher.lanes.waiting for dispatcher in self._dispatchers)
 
     @property
     def _busy(self) -> bool:
-        """Whether a record is in a slot or could start."""
         return any(dispatcher.busy for dispatcher in self._dispatchers)
 
     def _hand_out(self) -> None:
-        """Submit work items to the slots of each handler."""
         if self.committer.halting:
             return
         if self.outages is not None and self.outages.active:

@@ -396,7 +396,6 @@ class Batch:
         outcomes.produced = range(first, len(self.produced))
 
     def _produce_decided(self, assigned: AssignedPartition, all_decided: Iterable[Decided]) -> None:
-        """Produce the retry record or the dead letter of each decision about records of a partition."""
         dependencies, route = self._dependencies, assigned.route
         places: dict[tuple[int, int], tuple[str, int]] = {}
         """Topic and partition of retry records, by delay and source partition."""

@@ -39,7 +39,6 @@ def system_of(headers: Headers, recognition: Recognition = ANY) -> System:
 
 
 def _claimants(headers: Headers) -> list[System]:
-    """Return the systems that could have written a letter."""
     values = dict(headers)
     found = [system for system in SYSTEMS if system.recognises(values)]
     if len(found) < 2:  # noqa: PLR2004 - no other could be it

@@ -92,7 +92,6 @@ class _Writer:
         self.parameters: list[str | int | float | bool] = []
 
     def sql(self, node: Expression) -> str:
-        """Return a node in SQL."""
         match node:
             case Literal(value, kind):
                 return self._bound(value, kind)

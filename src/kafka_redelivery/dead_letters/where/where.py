@@ -205,8 +205,6 @@ def parse(text: str) -> Expression:
 
 
 class _Parser:
-    """Converts the tree of one expression."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._convert: Mapping[type[exp.Expr], Callable[[exp.Expr, int], Expression]] = {
@@ -232,14 +230,12 @@ class _Parser:
         }
 
     def fault(self, node: exp.Expr, problem: str, fix: str) -> ExpressionError:
-        """Return an error at a node."""
         places = [each.meta for each in node.walk() if "start" in each.meta]
         start = min((each["start"] for each in places), default=0)
         end = max((each["end"] for each in places), default=len(self._text) - 1)
         return ExpressionError(self._text, start, end + 1, problem, fix)
 
     def of(self, node: exp.Expr, depth: int) -> Expression:
-        """Return a node of sqlglot as a typed one."""
         if depth > _MAX_DEPTH:
             raise self.fault(node, "it is nested too deep", f"{_MAX_DEPTH} operations in one another are allowed")
         convert = self._convert.get(type(node))

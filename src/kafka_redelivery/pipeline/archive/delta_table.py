@@ -281,7 +281,6 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def _small_files(spark: SparkSession, files: LakeFiles) -> Counter[str]:
-    """Return the number of small files of each day that has several files."""
     found = [(_day_of(name), name) for name in _names(spark, files)]
     number = Counter(day for day, _ in found)
     return Counter(day for day, name in found if number[day] > 1 and files.size(name) < _SMALL_BYTES)
@@ -293,7 +292,6 @@ def _day_of(name: str) -> str:
 
 
 def _names(spark: SparkSession, files: LakeFiles) -> list[str]:
-    """Return the files of the latest version."""
     return [uri.removeprefix(f"{files.root}/") for uri in spark.read.format("delta").load(files.root).inputFiles()]
 
 
@@ -311,5 +309,4 @@ def _listed(days: Iterable[str]) -> str:
 
 
 def _name(files: LakeFiles) -> str:
-    """Return the name of the table in SQL."""
     return f"delta.`{files.root.replace('`', '``')}`"

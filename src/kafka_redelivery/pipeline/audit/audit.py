@@ -230,7 +230,6 @@ def _trimmed_partition(positions: PartitionOffsets, snapshot: Snapshot) -> Parti
 
 @contextmanager
 def _cached(frame: DataFrame) -> Iterator[DataFrame]:
-    """Cache a frame for the block."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield frame

@@ -126,7 +126,6 @@ class Evidence:
         )
 
     def _parsed(self, placed: DataFrame) -> DataFrame:
-        """Parse headers into columns."""
         text = {name: header_text(name) for name in _HEADERS}
         records = placed.select(
             *ORIGIN,

@@ -200,7 +200,6 @@ def _opened(
     outputs: Mapping[str, tuple[Codec, Codec]],
     topics: Destinations,
 ) -> _HandlerSlots:
-    """Start the slots of a handler."""
     # The deadline of a synchronous handler is the parent's, or that of the pool of children.
     deadline, grace_s = (section.deadline, _GRACE_S) if handler.asynchronous else (None, 0.0)
     handler = replace(handler, dependencies=replace(handler.dependencies, by_key=False))
@@ -225,8 +224,6 @@ def _as_synchronous(handler: Handler) -> Handler:
 
 
 class _HandlerSlots:
-    """Lanes and slots of one handler in a child."""
-
     def __init__(self, section: HandlerSection, slots: Slots, *, grace_s: float) -> None:
         self.slots = slots
         self.grace_s = grace_s
@@ -258,7 +255,6 @@ class _HandlerSlots:
             self._thresholds[name].forget()
 
     def add(self, assigned: AssignedPartition, rows: Rows) -> None:
-        """Add records of a partition."""
         self.lanes.add(assigned, self._messages(rows, assigned))
 
     def _messages(self, rows: Rows, assigned: AssignedPartition) -> list[Message]:

@@ -215,7 +215,6 @@ def _as_columns(item: WorkItem) -> Iterator[Emitted]:
 
 
 def _emitted(rows: Sequence[int], records: Sequence[ProducerRecord]) -> Emitted:
-    """Return records of one destination."""
     _, _, keys, values, headers = zip(*records, strict=True)
     columns = [pa.array(rows, pa.int32()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
     columns.append(_headers_column(headers))

@@ -94,7 +94,6 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    """Format a duration in its largest unit."""
     if value is None:
         return "–"  # noqa: RUF001
     if value < _MINUTE_S:

@@ -218,7 +218,6 @@ def _repeatable(error: Exception) -> str:
 
 
 def _log_outcomes(number: int, seconds: float, results: Sequence[TaskResult]) -> None:
-    """Log the outcomes of a micro-batch that had records."""
     found: Counter[str] = Counter()
     for each in results:
         for write in each.writes:

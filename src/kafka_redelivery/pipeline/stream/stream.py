@@ -180,7 +180,6 @@ def _ready(config: HandlerConfig, transformation: Transformation | None) -> Hand
 
 
 def _columns(transformation: Transformation | None) -> Collection[str]:
-    """Return the columns of the sink table."""
     return COLUMNS if transformation is None else transformation.columns.names
 
 

@@ -192,7 +192,6 @@ def _report(settings: Settings) -> Iterator[Right]:
 
 
 def _audit(settings: Settings) -> Iterator[Right]:
-    """Yield what accounting for every record of the sources needs."""
     yield from _report(settings)
     yield from _on(_sources(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
     if sweep_plan(settings).moving:
@@ -200,13 +199,11 @@ def _audit(settings: Settings) -> Iterator[Right]:
 
 
 def _viewer(settings: Settings) -> Iterator[Right]:
-    """Yield what looking at dead letters needs."""
     yield from _on((*_dead_letters(settings), *redrive_topics(settings)[:-1]), Operation.READ)  # not the parking topic
     yield from _on(_groups(settings.group), Operation.DESCRIBE)
 
 
 def _redrive(settings: Settings) -> Iterator[Right]:
-    """Yield what listing dead letters and sending them again needs."""
     yield from _viewer(settings)
     yield from _on((*redrive_topics(settings), *_ready(settings)), Operation.WRITE)
     yield from _on([_id(f"{settings.group}.dlq.", PatternType.PREFIXED)], Operation.WRITE)

@@ -80,7 +80,6 @@ def _is_subsequence(shorter: str, longer: str) -> bool:
 
 
 def _target(path: Path) -> Any:  # noqa: ANN401 - an annotation
-    """Return the annotation of the value at a path."""
     target: Any = Settings
     for step in path:
         if isinstance(target, type) and issubclass(target, Section):

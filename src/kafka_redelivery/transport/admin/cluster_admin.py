@@ -356,7 +356,6 @@ class _Logged(logging.Handler):
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message."""
         self.lines.append(record.getMessage())
 
 
@@ -373,12 +372,10 @@ def knows_consumer_protocol(lines: Iterable[str]) -> bool | None:
 
 
 def _partitions_of(topic: TopicDescription) -> list[Partition]:
-    """Return the partitions of a topic."""
     return [Partition(topic.name, each.id) for each in topic.partitions]
 
 
 def _led_partitions_of(topic: TopicDescription) -> list[Partition]:
-    """Return the partitions of a topic that have a leader."""
     return [Partition(topic.name, each.id) for each in topic.partitions if is_led(each)]
 
 

@@ -464,7 +464,6 @@ class GroupReader:
             self._failure = exception
 
     def _forget(self, partition: Partition) -> None:
-        """Drop what was found about the position of a partition."""
         self._ends.pop(partition, None)
         self._new_ends.pop(partition, None)
         self._deleted.pop(partition, None)

@@ -90,7 +90,6 @@ def places(found: tuple[Found, ...], known: Listed | None) -> list[Found]:
 
 
 def _chosen(console: Console, wanted: Wanted) -> Chosen:
-    """Return the selection of the dead letters of a record."""
     name = "header" if wanted.header else "key" if wanted.origin is None else "id"
     text = f"{wanted.header}={wanted.text}" if wanted.header else wanted.text
     return chosen(QueryParams([(name, text)]), hide_payloads=console.options.hide_payloads)
@@ -119,6 +118,5 @@ def _texts(console: Console, text: str) -> tuple[Chosen, int] | None:
 
 
 def _condition(text: str) -> str:
-    """Return a condition for letters that have a text in their failure."""
     like = quoted("%" + re.sub(r"([\\%_])", r"\\\1", text.lower()) + "%")
     return f"lower(message) like {like} or lower(exception) like {like} or reason = {quoted(text)}"
