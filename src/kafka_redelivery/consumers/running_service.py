@@ -14,11 +14,12 @@ from kafka_redelivery.consumers.app import App
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.embedding import Running
 from kafka_redelivery.consumers.operations.status import TopicBacklog, status
-from kafka_redelivery.consumers.operations.waiting import Positions, headers_or_none, partitions_of, read_unfinished
+from kafka_redelivery.consumers.operations.waiting import Positions, partitions_of, read_unfinished
 from kafka_redelivery.consumers.routes import codecs
+from kafka_redelivery.consumers.testkit import as_written
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import DecodeError
-from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in, with_schema_ids
+from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics, sweep_plan
 from kafka_redelivery.topology.config.rules.clients import OAUTH_CB
@@ -38,6 +39,7 @@ from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets,
 from kafka_redelivery.transport.admin.preflight import make_topics
 from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
 
 PARTITIONS: Final = 3
@@ -220,13 +222,9 @@ class RunningService:
             EncodeError: the codec cannot encode the key or the value.
             TransportError: the broker refuses the record, or does not answer.
         """
-        key_codec, value_codec = self._codecs_of(topic)
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
-        encoded = _bytes(key_codec, key), _bytes(value_codec, value)
-        # What the test gives as bytes has the headers that the test gives.
-        ours = [None if isinstance(given, bytes) else each for given, each in zip((key, value), encoded, strict=True)]
-        pairs = list(with_schema_ids((key_codec, value_codec), ours[0], ours[1], pairs))
-        self._kafka.produce([ProducerRecord(topic, partition, *encoded, pairs)])
+        written = as_written(self._codecs_of(topic), key, value, pairs)
+        self._kafka.produce([ProducerRecord(topic, partition, *written)])
 
     def settle(self, within_s: float = 30.0) -> None:
         """Wait until each record is acknowledged, dead-lettered or discarded, also those that wait for a redelivery.
@@ -298,7 +296,7 @@ class RunningService:
         starts = self._offsets.log_start_offsets(partitions)
         found = read_between(self.settings.kafka, self.settings.group, starts, ends)
         ordered = sorted(found, key=lambda each: (each.timestamp()[1], each.topic(), each.partition(), each.offset()))
-        return [(message, list(headers_or_none(message))) for message in ordered]
+        return [(message, readable_headers(message)) for message in ordered]
 
     def _unfinished(self) -> Mapping[str, int] | None:
         """Return how many records of each topic are not finished; ``None`` if records moved while it looked."""
@@ -340,10 +338,6 @@ def _due(backlog: TopicBacklog, now_ms: int) -> str:
         return ""
     causes = f" ({', '.join(backlog.causes)})" if backlog.causes else ""
     return f", due in {max(0, backlog.first_due_ms - now_ms) / 1000:.1f} s{causes}"
-
-
-def _bytes(codec: Codec, value: Any) -> bytes | None:  # noqa: ANN401 - whatever the codec encodes
-    return value if isinstance(value, bytes) else codec.encode(value)
 
 
 def _decoded(codec: Codec, data: bytes | None, headers: HeaderList, name: str) -> Any:  # noqa: ANN401 - whatever the codec decodes

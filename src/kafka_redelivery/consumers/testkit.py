@@ -47,6 +47,7 @@ from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.wire.headers import (
     EXPIRATION,
     HeaderList,
+    Headers,
     read_lineage,
     redriven_headers,
     retry_headers,
@@ -412,15 +413,22 @@ class HandlerKit:
                 each.await_retry(decision, self.now_ms)
 
     def _fetched(self, topic: str, key: Any, value: Any, user: HeaderList, number: int) -> _FetchedRecord:  # noqa: ANN401
-        encoded = self._bytes(self.key, key), self._bytes(self.value, value)
-        # What the test gives as bytes has the headers that the test gives.
-        ours = [None if isinstance(given, bytes) else each for given, each in zip((key, value), encoded, strict=True)]
-        headers = list(with_schema_ids((self.key, self.value), ours[0], ours[1], user))
-        return _FetchedRecord(topic, *encoded, headers, self.now_ms, number)
+        return _FetchedRecord(topic, *as_written((self.key, self.value), key, value, user), self.now_ms, number)
 
-    @staticmethod
-    def _bytes(codec: Codec, value: Any) -> bytes | None:  # noqa: ANN401
-        return value if isinstance(value, bytes) else codec.encode(value)
+
+def as_written(
+    codecs: tuple[Codec, Codec],
+    key: Any,  # noqa: ANN401 - whatever the codec encodes
+    value: Any,  # noqa: ANN401 - as the key
+    headers: Headers,
+) -> tuple[bytes | None, bytes | None, HeaderList]:
+    """Return key, value and headers as a producer writes them. Bytes are written as they are, without a schema id."""
+    ours = [
+        None if isinstance(each, bytes) else codec.encode(each)
+        for codec, each in zip(codecs, (key, value), strict=True)
+    ]
+    written = [each if isinstance(each, bytes) else own for own, each in zip(ours, (key, value), strict=True)]
+    return written[0], written[1], list(with_schema_ids(codecs, ours[0], ours[1], headers))
 
 
 @dataclass(slots=True)

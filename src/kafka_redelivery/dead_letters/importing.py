@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -33,7 +33,7 @@ from kafka_redelivery.topology.wire.headers import IMPORTED_FROM, ORIG_QUEUE, He
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.assigned_reader import read_between
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
@@ -231,8 +231,5 @@ def _identity(name: str, timestamp_ms: int, headers: Headers) -> str:
 
 
 def _identity_of(message: Message) -> str:
-    headers: Headers = ()
-    with suppress(UnreadableHeadersError):
-        headers = headers_of(message)
     name = f"{message.topic()}-{message.partition()}@{message.offset()}"
-    return _identity(name, message.timestamp()[1], headers)
+    return _identity(name, message.timestamp()[1], readable_headers(message))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
@@ -20,11 +19,10 @@ from kafka_redelivery.dead_letters.pointers import Source
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
-from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_ids
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import headers_of, readable_headers
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -75,9 +73,7 @@ class StoredLetter(NamedTuple):
 
 def letter_in(message: Message, settings: LetterSource) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
-    headers: HeaderList = []
-    with suppress(UnreadableHeadersError):
-        headers = headers_of(message)
+    headers = readable_headers(message)
     place = message.topic(), message.partition(), message.offset()
     if isinstance(settings, OtherSystem):
         at_ms, has_value = message.timestamp()[1], message.value() is not None

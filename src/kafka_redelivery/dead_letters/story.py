@@ -34,7 +34,7 @@ from kafka_redelivery.topology.wire.headers import (
 from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.assigned_reader import read_between
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.errors import ReaderError, TransportError
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -200,7 +200,7 @@ class _Story:
         """Return the records in tiers and ready topic that still tell of this letter's deliveries."""
         records = []
         for message in self._between(self._retry_topics(lineage), self._began(lineage), self._letter.died_ms):
-            headers = _headers(message)
+            headers = readable_headers(message)
             with suppress(HeaderError):
                 its = read_lineage(headers)
                 same = (its.message_id, its.redrive) == (lineage.message_id, lineage.redrive)
@@ -211,7 +211,7 @@ class _Story:
     def _is_ready(self, message: Message) -> bool:
         """Whether a record has been released, and not put into the ready topic because its delay is 0."""
         is_ready = bool(self._naming.ready_topics_among([message.topic()]))
-        return is_ready and SCHEDULED_DELAY not in dict(_headers(message))
+        return is_ready and SCHEDULED_DELAY not in dict(readable_headers(message))
 
     def _retry(self, message: Message, headers: HeaderList, deliveries: int, *, tell: bool) -> Event:
         """Return what a retry record says; ``tell``: also why the delivery before its release failed."""
@@ -299,7 +299,7 @@ class _Story:
             return
         partitions = letter_partitions(self._settings, self._jobs.partition_counts)
         for message in self._between(partitions, outcome_ms - _SLACK_MS, None):
-            mark = read_mark(_headers(message))
+            mark = read_mark(readable_headers(message))
             if mark is not None and (mark.job, mark.slice, mark.offset) == (job.id, number, self._letter.offset):
                 name = f"{message.topic()}-{message.partition()}@{message.offset()}"
                 yield Event(message.timestamp()[1], "after", f"died again as {name}", name, job.id)
@@ -341,13 +341,6 @@ class _Story:
                 f"it takes longer than {self._within_s:g} s; `redelivery dlq show` takes the time it needs"
             )
         return left_s
-
-
-def _headers(message: Message) -> HeaderList:
-    try:
-        return headers_of(message)
-    except UnreadableHeadersError:
-        return []
 
 
 def _number(value: object) -> int:

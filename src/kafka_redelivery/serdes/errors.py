@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from kafka_redelivery.topology import exit_codes
@@ -80,36 +80,32 @@ class SerdeError(Exception):
     exit_code: ClassVar[int] = exit_codes.CONFIGURATION
 
 
-class DecodeError(SerdeError):
+_Code = TypeVar("_Code", DecodeCode, EncodeCode)
+
+
+class _CodecError(SerdeError, Generic[_Code]):
+    def __init__(self, codec: str, code: _Code, reason: str, schema_id: int | UUID | None = None) -> None:
+        # All arguments are passed on, so that the error can be pickled between processes.
+        super().__init__(codec, code, reason, schema_id)
+        self.codec = codec
+        self.code: _Code = code
+        self.reason = reason
+        self.schema_id = schema_id
+
+    def __str__(self) -> str:
+        schema = "" if self.schema_id is None else f" (schema id {self.schema_id})"
+        return f"{self.codec} {self.code}{schema}: {self.reason}"
+
+
+class DecodeError(_CodecError[DecodeCode]):
     """The codec cannot decode the bytes, now or on any later attempt.
 
     Raised by ``Codec.decode``. The worker dead-letters the record with its bytes unchanged.
     """
 
-    def __init__(self, codec: str, code: DecodeCode, reason: str, schema_id: int | UUID | None = None) -> None:
-        # All arguments are passed on, so that the error can be pickled between processes.
-        super().__init__(codec, code, reason, schema_id)
-        self.codec = codec
-        self.code = code
-        self.reason = reason
-        self.schema_id = schema_id
 
-    def __str__(self) -> str:
-        return _coded(self.codec, self.code, self.reason, self.schema_id)
-
-
-class EncodeError(SerdeError):
+class EncodeError(_CodecError[EncodeCode]):
     """The codec cannot encode the value. Raised by ``Codec.encode``; the error is in the handler."""
-
-    def __init__(self, codec: str, code: EncodeCode, reason: str, schema_id: int | UUID | None = None) -> None:
-        super().__init__(codec, code, reason, schema_id)
-        self.codec = codec
-        self.code = code
-        self.reason = reason
-        self.schema_id = schema_id
-
-    def __str__(self) -> str:
-        return _coded(self.codec, self.code, self.reason, self.schema_id)
 
 
 class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source, not an error of the record
@@ -180,8 +176,3 @@ class SerdeSettingsError(SerdeError):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.problem}; {self.fix}"
-
-
-def _coded(codec: str, code: str, reason: str, schema_id: int | UUID | None) -> str:
-    schema = "" if schema_id is None else f" (schema id {schema_id})"
-    return f"{codec} {code}{schema}: {reason}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load_partly
 from kafka_redelivery.cli.output import print_json, print_table, print_text, stdout
-from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.durations import format_milliseconds
 
 
 def explain(
@@ -85,7 +84,7 @@ def _dead_letters(explanation: dict[str, Any]) -> str:
         by = explanation.get("dropped_by")
         return "dropped and counted" + ("" if by is None else f" ({by})")
     life = explanation["dead_letter_expiration_ms"]
-    return f"to {topic}, for {'ever' if life <= 0 else _duration(life)}"
+    return f"to {topic}, for {'ever' if life <= 0 else format_milliseconds(life)}"
 
 
 def _redeliveries(explanation: dict[str, Any]) -> Table:
@@ -96,17 +95,10 @@ def _redeliveries(explanation: dict[str, Any]) -> Table:
         low, high = attempt["delay_range_ms"]
         table.add_row(
             str(attempt["redelivery"]),
-            _duration(attempt["delay_ms"]),
-            "" if low == high else f"{_duration(max(0, low))} and {_duration(max(0, high))}",
+            format_milliseconds(attempt["delay_ms"]),
+            "" if low == high else f"{format_milliseconds(max(0, low))} and {format_milliseconds(max(0, high))}",
             attempt["tier"] or ("its partition" if attempt["delay_ms"] > 0 else "nothing: ready immediately"),
         )
     if explanation["max_deliveries"] < 0 or explanation["max_deliveries"] - 1 > len(explanation["attempts"]):
         table.add_row("...", "", "", "")
     return table
-
-
-def _duration(milliseconds: int) -> str:
-    try:
-        return format_duration(timedelta(milliseconds=milliseconds))
-    except OverflowError:
-        return f"{milliseconds}ms"

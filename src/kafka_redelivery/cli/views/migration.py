@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from shlex import quote
 from typing import Any, Final
 
 from kafka_redelivery.cli.views.acls import AclUser, documents, kafka_commands
 from kafka_redelivery.topology.classic.destination import without_kind
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
-from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.durations import format_milliseconds
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.topology.migration.connection_uri import NAME
 from kafka_redelivery.topology.migration.result import Note
@@ -228,16 +227,20 @@ def drawn(explained: Mapping[str, Any]) -> Iterator[str]:
     limit, total = explained["max_deliveries"], sum(each["delay_ms"] for each in attempts)
     yield f"{'delivery':>8}  {'after':>15}  {'at':>9}"
     if limit:
-        yield f"{1:>8}  {'':>15}  {_duration(0):>9}"
+        yield f"{1:>8}  {'':>15}  {format_milliseconds(0):>9}"
     at = 0
     for each in attempts:
         start, at = at, at + each["delay_ms"]
         first, last = (_WIDTH * time // max(total, 1) for time in (start, at))
         bar = " " * min(first, _WIDTH - 1) + "=" * max(last - first, 1 if at > start else 0)
         low, high = each["delay_range_ms"]
-        after = _duration(each["delay_ms"]) if low == high else f"{_duration(max(0, low))} to {_duration(max(0, high))}"
-        line = f"{each['redelivery'] + 1:>8}  {after:>15}  {_duration(at):>9}  {bar:<{_WIDTH}}  {each['tier'] or ''}"
-        yield line.rstrip()
+        after = (
+            format_milliseconds(each["delay_ms"])
+            if low == high
+            else f"{format_milliseconds(max(0, low))} to {format_milliseconds(max(0, high))}"
+        )
+        when = f"{each['redelivery'] + 1:>8}  {after:>15}  {format_milliseconds(at):>9}"
+        yield f"{when}  {bar:<{_WIDTH}}  {each['tier'] or ''}".rstrip()
     if limit < 0 or limit - 1 > len(attempts):
         yield f"{'...':>8}"
     if limit < 0:
@@ -246,13 +249,6 @@ def drawn(explained: Mapping[str, Any]) -> Iterator[str]:
         yield "then dropped and counted"
     else:
         yield "then a dead letter"
-
-
-def _duration(milliseconds: int) -> str:
-    try:
-        return format_duration(timedelta(milliseconds=milliseconds))
-    except OverflowError:
-        return f"{milliseconds}ms"
 
 
 def _topics(service: Service) -> Iterator[str]:
@@ -282,7 +278,9 @@ def _tests(service: Service) -> list[str]:
             continue
         end = "is dropped and counted" if dead is None else f"is in `{dead}`"
         whole_ms = sum(attempt["delay_ms"] for attempt in each["attempts"])
-        when = f"after {_duration(whole_ms)} of delays" if limit - 1 == len(each["attempts"]) else "in the end"
+        when = (
+            f"after {format_milliseconds(whole_ms)} of delays" if limit - 1 == len(each["attempts"]) else "in the end"
+        )
         times = f"{limit} {'delivery' if limit == 1 else 'deliveries'}"
         found.append(f"`{topic}`: a record that always fails {end} after {times}, {when}.")
     if service.blocking:

@@ -45,7 +45,7 @@ from kafka_redelivery.topology.wire.headers import (
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.assigned_reader import AssignedReader
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -267,10 +267,7 @@ class DeadLetterCounter:
             if offset < self._next_offsets.get(partition, NEVER):
                 continue
             self._next_offsets[partition] = offset + 1
-            try:
-                headers = headers_of(message)
-            except UnreadableHeadersError:
-                headers = []
+            headers = readable_headers(message)
             label = self._label(dict(headers))
             if label is not None:
                 summary = self._summary(partition, label)

@@ -20,7 +20,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Report,
     due_ms,
-    headers_or_none,
+    known_lineage,
     last_failure,
     partitions_of,
     read_unfinished,
@@ -29,7 +29,7 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import FailureCause, Headers, read_partial_lineage
+from kafka_redelivery.topology.wire.headers import FailureCause, Headers
 from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.topology.wire.waiting import (
     ACTION_LEVEL,
@@ -45,6 +45,7 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _POLL_S: Final = 0.1
@@ -154,18 +155,16 @@ def look(settings: Settings, selection: WaitingSelection, limit: int, report: Re
     found = []
     for message in read_unfinished(settings, positions, limit, report):
         record = _waiting(message, class_only=settings.failure_details.class_only)
-        if selection.matches(record, headers_or_none(message)):
+        if selection.matches(record, readable_headers(message)):
             found.append(record)
     return Found(selection, tuple(sorted(found, key=lambda each: each.due_ms)), ranges, marks, unread)
 
 
 def _waiting(message: Message, *, class_only: bool) -> Waiting:
     partition, offset = Partition(message.topic(), message.partition()), message.offset()
-    itself = Lineage(partition.topic, partition.number, offset, message.timestamp()[1])
-    lineage = read_partial_lineage(headers_or_none(message), itself)
     cause = last_failure(message)
     cause = cause._replace(message="") if class_only else cause
-    return Waiting(partition, offset, lineage, message.key(), due_ms(message), cause)
+    return Waiting(partition, offset, known_lineage(message), message.key(), due_ms(message), cause)
 
 
 def due_time(text: str, now_ms: int) -> int:

@@ -13,8 +13,8 @@ from kafka_redelivery.consumers.operations.waiting import (
     Report,
     configured_tiers,
     due_ms,
-    headers_or_none,
     hidden_topics,
+    known_lineage,
     last_failure,
     open_since_ms,
     partitions_of,
@@ -28,12 +28,13 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
 from kafka_redelivery.topology.printable import printable_time
-from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
+from kafka_redelivery.topology.wire.headers import ORIG_QUEUE
 from kafka_redelivery.topology.wire.journal import last_outcome
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _ENDED: Final = 100
@@ -139,7 +140,7 @@ class Wanted(NamedTuple):
         """Whether a record has the key or the header."""
         if not self.header:
             return message.key() == self.text.encode()
-        return (self.header, self.text.encode()) in headers_or_none(message)
+        return (self.header, self.text.encode()) in readable_headers(message)
 
     def matches(self, message: Message, lineage: Lineage) -> bool:
         """Whether a retry record or a dead letter is the one."""
@@ -238,7 +239,7 @@ class _Finder:
             self._note_limit(f"waiting records ({state})", positions.ranges())
             suspects = {each: positions.progress(each, _READER).suspect_end for each in positions.ranges()}
             for message in read_unfinished(self._settings, positions, self._limit, self._report):
-                lineage = _lineage(message)
+                lineage = known_lineage(message)
                 if self._wanted.matches(message, lineage):
                     partition, offset = _place(message)
                     yield Found(
@@ -257,8 +258,8 @@ class _Finder:
         self._note_hidden(topics)
         ranges = {each: (positions.starts[each], end) for each, end in positions.ends.items()}
         for message in read(self._settings, self._newest("dead letters", ranges), self._limit, self._report):
-            lineage = _lineage(message)
-            group = dict(headers_or_none(message)).get(ORIG_QUEUE)
+            lineage = known_lineage(message)
+            group = dict(readable_headers(message)).get(ORIG_QUEUE)
             if group in {None, self._settings.group.encode()} and self._wanted.matches(message, lineage):
                 at = _location(message)
                 yield Found(
@@ -361,11 +362,6 @@ def _hidden(partition: Partition, offset: int, since_ms: Mapping[Partition, int]
     name, first_ms = f"{partition}@{offset}", since_ms.get(partition)
     since = "" if first_ms is None else f", whose first record was written at {printable_time(first_ms)}"
     return Found(name, State.SOURCE, name, cause=f"it is in or behind an open transaction{since}")
-
-
-def _lineage(message: Message) -> Lineage:
-    itself = Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1])
-    return read_partial_lineage(headers_or_none(message), itself)
 
 
 def _name(place: tuple[Partition, int]) -> str:

@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, ProgressError
+from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.topics.tiers import tier_set
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
+from kafka_redelivery.topology.wire.headers import (
+    FAILURE_CAUSE,
+    FailureCause,
+    read_due,
+    read_failure_cause,
+    read_partial_lineage,
+)
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.topic_mark import is_void
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.assigned_reader import read_between
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -180,18 +187,16 @@ def shares(ranges: Ranges, limit: int) -> dict[Partition, int]:
     return ends
 
 
-def headers_or_none(message: Message) -> Headers:
-    """Return the headers of a record, none if they cannot be read."""
-    try:
-        return headers_of(message)
-    except UnreadableHeadersError:
-        return ()
+def known_lineage(message: Message) -> Lineage:
+    """Return where a record came from, as far as its headers say it; the rest is its own place and time."""
+    itself = Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1])
+    return read_partial_lineage(readable_headers(message), itself)
 
 
 def due_ms(message: Message) -> int:
     """Return when a waiting record is due (epoch ms); of a damaged one its timestamp."""
     try:
-        found = read_due(headers_or_none(message))
+        found = read_due(readable_headers(message))
     except HeaderError:
         found = None
     return message.timestamp()[1] if found is None else found
@@ -199,4 +204,4 @@ def due_ms(message: Message) -> int:
 
 def last_failure(message: Message) -> FailureCause:
     """Return why a retry record or a dead letter failed the last time; empty on retry records of older versions."""
-    return read_failure_cause(dict(headers_or_none(message)).get(FAILURE_CAUSE))
+    return read_failure_cause(dict(readable_headers(message)).get(FAILURE_CAUSE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from kafka_redelivery.topology.cluster.facts import (
     CLEANUP,
@@ -35,7 +35,7 @@ from kafka_redelivery.topology.cluster.plan import (
     scheduler_group,
     suffices,
 )
-from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.durations import format_milliseconds
 from kafka_redelivery.topology.faults import Severity, TopologyFault, refusal, warning
 
 __all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan", "check_shared"]
@@ -380,7 +380,7 @@ def _retention(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFaul
         if suffices(config, value, needed):
             continue
         if topic.role is Role.DEAD_LETTER and int(needed) >= 0:
-            loss = f"dead letters are deleted before they expire ({_as_text(int(needed))})"
+            loss = f"dead letters are deleted before they expire ({format_milliseconds(int(needed))})"
         elif topic.role is Role.DEAD_LETTER:
             loss = "dead letters that never expire are deleted"
         elif topic.role is Role.JOURNAL:
@@ -404,10 +404,11 @@ def _timestamps(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFau
     for config in (TIMESTAMP_BEFORE, TIMESTAMP_AFTER):
         limit = actual.config(config)
         if limit is not None and int(limit) < CLOCK_TOLERANCE_MS:
+            wrong = format_milliseconds(int(limit))
             yield warning(
                 topic.name,
                 f"has {config}={limit}",
-                f"no record is lost, but records wait while a clock is wrong by more than {_as_text(int(limit))}",
+                f"no record is lost, but records wait while a clock is wrong by more than {wrong}",
                 f"set {config} to {CLOCK_TOLERANCE_MS} or more with kafka-configs.sh",
             )
     if actual.config(UNCLEAN) == "true":
@@ -444,7 +445,3 @@ def _size(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterat
         "a record that fits into the source but not here can neither be retried nor dead-lettered",
         _mend(topic, MAX_MESSAGE),
     )
-
-
-def _as_text(milliseconds: int) -> str:
-    return format_duration(timedelta(milliseconds=milliseconds))

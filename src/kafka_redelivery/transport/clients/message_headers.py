@@ -47,6 +47,14 @@ def headers_of(message: Message) -> HeaderList:
     return headers or []
 
 
+def readable_headers(message: Message) -> HeaderList:
+    """Return the headers of a record as :func:`headers_of`; an empty list if they cannot be read."""
+    try:
+        return headers_of(message)
+    except UnreadableHeadersError:
+        return []
+
+
 def none_has_headers(messages: Sequence[Message]) -> bool:
     """Whether it is certain that no record has headers, not even some that cannot be read.
 
@@ -67,19 +75,7 @@ def all_headers(messages: Sequence[Message]) -> list[HeaderList]:
     Args:
         messages: records of one class.
     """
-    if not messages:
-        return []
-    read = type(messages[0]).headers  # looked up once: this runs for every record
-    found: list[HeaderList | None] = []
-    rest = iter(messages)
-    while True:
-        try:
-            found.extend(map(read, rest))
-            break
-        except SystemError:
-            messages[len(messages) - length_hint(rest) - 1].set_headers([])
-            found.append(None)
-    return [each or [] for each in found]
+    return [each or [] for each in _read(messages, [])] if messages else []
 
 
 def size_of_headers(messages: Sequence[Message]) -> int:
@@ -91,19 +87,24 @@ def size_of_headers(messages: Sequence[Message]) -> int:
     Args:
         messages: a list or tuple of records of one class; not empty.
     """
+    pairs = list(chain.from_iterable(filter(None, _read(messages, _UNREADABLE))))
+    try:
+        size = sum(map(len, chain.from_iterable(pairs)))  # type: ignore[arg-type] # mostly, no value is null
+    except TypeError:
+        size = sum(len(name) + len(value or b"") for name, value in pairs)
+    return HEADER_OVERHEAD_BYTES * len(pairs) + size
+
+
+def _read(messages: Sequence[Message], unreadable: HeaderList) -> list[HeaderList | None]:
+    """Return the headers of each record, and replace those that cannot be read by ``unreadable`` in the record."""
     read = type(messages[0]).headers  # looked up once: this runs for every record
     found: list[HeaderList | None] = []
     rest = iter(messages)
     while True:
         try:
             found.extend(map(read, rest))
-            break
         except SystemError:
-            messages[len(messages) - length_hint(rest) - 1].set_headers(_UNREADABLE)
+            messages[len(messages) - length_hint(rest) - 1].set_headers(unreadable)
             found.append(None)
-    pairs = list(chain.from_iterable(filter(None, found)))
-    try:
-        size = sum(map(len, chain.from_iterable(pairs)))  # type: ignore[arg-type] # mostly, no value is null
-    except TypeError:
-        size = sum(len(name) + len(value or b"") for name, value in pairs)
-    return HEADER_OVERHEAD_BYTES * len(pairs) + size
+        else:
+            return found
