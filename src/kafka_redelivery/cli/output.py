@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NoReturn
 
@@ -32,6 +32,14 @@ def stdout() -> Console:
 def stderr() -> Console:
     """Return the console for messages, which never wraps a line."""
     return _console(stderr=True, soft_wrap=True)
+
+
+def plain_table(*columns: str, right: Container[str] = ()) -> Table:
+    """Return a table without lines and with these headings, whose long cells are folded; ``right``: aligned right."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if column in right else "left")
+    return table
 
 
 def print_table(console: Console, table: Table) -> None:

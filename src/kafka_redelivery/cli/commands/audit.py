@@ -13,7 +13,7 @@ from rich.table import Table
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
-from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.cli.output import plain_table, print_json, print_table, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
@@ -141,11 +141,8 @@ def _print(console: Console, result: AuditResult, output: str | None) -> None:
 
 
 def _counts(result: AuditResult) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
     topics = list(dict.fromkeys(part.topic for part in result.partitions))
-    for topic in topics:
-        table.add_column(topic, justify="right", overflow="fold")
+    table = plain_table("", *topics, right=topics)
     for state, heading in _HEADINGS.items():
         numbers = [sum(part.states[state] for part in result.partitions if part.topic == topic) for topic in topics]
         if any(numbers) or state in {"missing", "doubled"}:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load_partly
-from kafka_redelivery.cli.output import print_json, print_table, print_text, stdout
+from kafka_redelivery.cli.output import plain_table, print_json, print_table, print_text, stdout
 from kafka_redelivery.topology.durations import format_milliseconds
 
 
@@ -88,9 +88,7 @@ def _dead_letters(explanation: dict[str, Any]) -> str:
 
 
 def _redeliveries(explanation: dict[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("redelivery", "after", "between", "waits in"):
-        table.add_column(heading)
+    table = plain_table("redelivery", "after", "between", "waits in")
     for attempt in explanation["attempts"]:
         low, high = attempt["delay_range_ms"]
         table.add_row(

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.cli.output import plain_table, print_json, print_table, stderr, stdout
 from kafka_redelivery.cli.views.pauses import pause_lines, pausing_document, process_lines
 from kafka_redelivery.consumers.operations import status as operations
 from kafka_redelivery.consumers.operations.status import GroupStatus, Member, TopicBacklog
@@ -39,16 +39,16 @@ def status(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_
 def print_status(console: Console, found: GroupStatus) -> None:
     """Print one screen."""
     console.print(f"group {found.group} at {printable_time(found.at_ms)}")
-    table = _table("members", "partitions", "control offset applied")
+    table = plain_table("members", "partitions", "control offset applied", right=("partitions",))
     for member in found.members:
         table.add_row(f"{member.group}: {member.name}", str(member.partitions), _applied(found, member))
     _print(console, table)
-    table = _table("unfinished", "records", "due", "failed with")
+    table = plain_table("unfinished", "records", "due", "failed with", right=("records",))
     for each in found.backlogs:
         records = f"{each.records:,}" if each.exact else f"at most {each.records:,}"
         table.add_row(f"{each.role} {each.topic}", records, _due(each), _causes(each))
     _print(console, table)
-    table = _table("dead letters", "at most")
+    table = plain_table("dead letters", "at most", right=("at most",))
     for topic, number in found.dead_letters.items():
         table.add_row(topic, f"{number:,}")
     _print(console, table)
@@ -119,13 +119,6 @@ def _due_times(each: TopicBacklog) -> str:
 
 def _causes(each: TopicBacklog) -> str:
     return ", ".join(f"{number:,} {exception}" for exception, number in each.causes.items())
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if number == 1 else "left")
-    return table
 
 
 def _print(console: Console, table: Table) -> None:

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, Yes, ask, can_ask, load
-from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.cli.output import plain_table, print_json, print_table, stderr, stdout
 from kafka_redelivery.consumers.dead_letters.sweep import (
     END,
     TAKEN_OVER,
@@ -91,12 +90,8 @@ _REASONS = {
 
 def print_swept(console: Console, swept: Sequence[TopicResult], *, done: bool) -> None:
     """Print a row for each partition that has or had dead letters, then the totals of what was removed, or would be."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("dead-letter topic", overflow="fold")
-    table.add_column("partition", justify="right")
-    table.add_column("removed" if done else "expired", justify="right")
-    table.add_column("moved" if done else "to move", justify="right")
-    table.add_column("then", overflow="fold")
+    numbers = ("partition", *(("removed", "moved") if done else ("expired", "to move")))
+    table = plain_table("dead-letter topic", *numbers, "then", right=numbers)
     for topic in swept:
         if topic.problem:
             table.add_row(topic.name, "", "", "", topic.problem, style="red")

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kafka_redelivery.cli.output import print_json, print_table
+from kafka_redelivery.cli.output import plain_table, print_json, print_table
 from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.exporting import Exportable
 from kafka_redelivery.dead_letters.importing import Importable
@@ -31,7 +31,7 @@ def print_kinds(
     console: Console, kinds: Sequence[Mapping[str, Any]], expired: int, others: int, unreadable: int
 ) -> None:
     """Print a row for each kind of letter, then the total."""
-    table = _table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
+    table = plain_table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
     for kind in kinds:
         times = printable_time(kind["oldestMs"]), printable_time(kind["newestMs"])
         table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
@@ -49,7 +49,7 @@ def left_out(expired: int, others: int, unreadable: int) -> str:
 
 def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> None:
     """Print a row for each letter, from its document."""
-    table = _table("id", "died", "key", "reason", "exception", "message", "state", "job")
+    table = plain_table("id", "died", "key", "reason", "exception", "message", "state", "job")
     for each in letters:
         row = (each["id"], printable_time(each["diedMs"]), each["key"] or "")
         table.add_row(*row, each["reason"], each["exception"], each["message"], each["state"], each["job"] or "")
@@ -58,7 +58,7 @@ def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> Non
 
 def print_exportable(console: Console, found: Exportable) -> None:
     """Print how many letters an export has, by origin and state."""
-    table = _table("letters", "origin", "state")
+    table = plain_table("letters", "origin", "state")
     for (origin, state), number in found.kinds.most_common():
         table.add_row(str(number), origin, state)
     if table.row_count:
@@ -120,7 +120,7 @@ def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:
     results = ("recovered", "deadAgain", "discarded", "expired", "unknown")
     columns = ("letters", "sent", *results, "gone", "parked", "refused", "setAside")
     headings = {"deadAgain": "dead again", "setAside": "set aside"}
-    table = _table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns))
+    table = plain_table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns))
     for each in documents:
         numbers = (str(each[name]) for name in columns)
         table.add_row(each["job"], each["kind"], each["state"], printable_time(each["createdMs"]), each["by"], *numbers)
@@ -158,7 +158,7 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
 
 def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> None:
     """Print what can be removed from each partition, and why the next letter stays."""
-    table = _table("dead-letter topic", "partition", "to remove", "then")
+    table = plain_table("dead-letter topic", "partition", "to remove", "then")
     for partition, each in chosen.items():
         table.add_row(partition.topic, str(partition.number), str(each.letters), each.because)
     print_table(console, table)
@@ -181,13 +181,6 @@ def print_importable(console: Console, found: Importable) -> None:
             console.print(f"{number} are left out: {why}")
     if not found.missing:
         console.print("nothing to import")
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def print_summary(console: Console, summary: Summary, by: Sequence[By], limit: int, *, as_json: bool) -> None:
@@ -275,17 +268,10 @@ def _summary_table(
     summary: Summary, by: Sequence[By], limit: int, before: Mapping[tuple[object, ...], int] | None = None
 ) -> Table:
     """Return a row for each kind; with the numbers of letters ``before`` also a column with the difference."""
-    table = Table(box=None, pad_edge=False)
     changes = [] if before is None else ["change"]
-    headings = [
-        "letters",
-        *changes,
-        *by,
-        *(["failure"] if By.FINGERPRINT in by else []),
-        *([] if By.STATE in by else ["states"]),
-    ]
-    for heading in (*headings, "oldest", "newest", "trend", "expires", "recovered"):
-        table.add_column(heading, overflow="fold", justify="right" if heading in {"letters", "change"} else "left")
+    what = [*by, *(["failure"] if By.FINGERPRINT in by else []), *([] if By.STATE in by else ["states"])]
+    headings = ("letters", *changes, *what, "oldest", "newest", "trend", "expires", "recovered")
+    table = plain_table(*headings, right={"letters", "change"})
     for row in summary.rows[:limit]:
         change = 0 if before is None else row.letters - before.get(tuple(row.kind.values()), 0)
         cells = [str(row.letters), *([f"{change:+d}" if change else ""] if changes else [])]
