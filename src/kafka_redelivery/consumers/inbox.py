@@ -37,11 +37,9 @@ _SCHEMAS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """For each dialect the types of a number of 64 bits, and of a time with the present as its default."""
 
-DIALECTS: Final = tuple(_SCHEMAS)
-
 
 def schema(dialect: str) -> str:
-    """Return the statements that create the table, and do nothing if it exists. ``dialect``: one of ``DIALECTS``."""
+    """Return the statements that create the table unless it exists. ``dialect``: ``postgresql`` or ``sqlite``."""
     number, time = _SCHEMAS[dialect]
     return f"""\
 CREATE TABLE IF NOT EXISTS {TABLE} (

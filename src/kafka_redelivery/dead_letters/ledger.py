@@ -333,11 +333,15 @@ def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:
 
 def author() -> str:
     """Return who runs this program, for the list of the jobs."""
+    return f"{user_name()}@{socket.gethostname()}"
+
+
+def user_name() -> str:
+    """Return the user of this process."""
     try:
-        user = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):  # a container without that user
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+        return "unknown"
 
 
 def missing_topics(settings: OtherSystem) -> tuple[PlannedTopic, ...]:

@@ -18,7 +18,7 @@ def stop_event() -> Iterator[threading.Event]:
 
     A second signal of the same kind ends the process immediately.
     """
-    from kafka_redelivery.consumers.process.signals import exit_at_next
+    from kafka_redelivery.consumers.process.signals import exit_at_next, handled_signals
 
     stop = threading.Event()
 
@@ -26,12 +26,8 @@ def stop_event() -> Iterator[threading.Event]:
         exit_at_next(number)
         stop.set()
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    try:
+    with handled_signals(on_signal):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def exit_on_signals() -> None:

@@ -188,6 +188,7 @@ def _token(place: str, line: str) -> Token:
 
 
 def _digest(token: str) -> bytes:
+    """Return what is kept of a token or a session, so that a dump of the memory names none."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -271,16 +272,16 @@ class TokenLogin:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
         visitor = Visitor(user, secrets.token_urlsafe(32))
-        self._sessions[_stored(session)] = visitor, now_s + _SESSION_S
+        self._sessions[_digest(session)] = visitor, now_s + _SESSION_S
         return session
 
     def log_out(self, connection: HTTPConnection) -> None:
         """End the session of a connection."""
-        self._sessions.pop(_stored(connection.cookies.get(COOKIE, "")), None)
+        self._sessions.pop(_digest(connection.cookies.get(COOKIE, "")), None)
 
     def visitor(self, connection: HTTPConnection) -> Visitor | None:
         """Return the user of the session that the cookie names."""
-        found = self._sessions.get(_stored(connection.cookies.get(COOKIE, "")))
+        found = self._sessions.get(_digest(connection.cookies.get(COOKIE, "")))
         return None if found is None or found[1] <= monotonic_s() else found[0]
 
 
@@ -319,8 +320,3 @@ class TrustedProxy:
                 role = Role.VIEWER
         name = names[0].strip()[:100]
         return Visitor(User(name, role), hmac.new(self._secret, name.encode(), hashlib.sha256).hexdigest())
-
-
-def _stored(session: str) -> bytes:
-    """Return what is kept of a session, so that a dump of the memory's dictionary names no session."""
-    return hashlib.sha256(session.encode()).digest()

@@ -3,7 +3,6 @@
 Without ``from __future__ import annotations``, as typer needs the types of the options.
 """
 
-import getpass
 import ipaddress
 import ssl
 import webbrowser
@@ -183,6 +182,7 @@ class ConsoleCommand:
             CannotStartError: the file with the tokens cannot be used.
         """
         from kafka_redelivery.cli.console.access import LocalUser, Role, TokenLogin, Tokens, TrustedProxy, User
+        from kafka_redelivery.dead_letters.ledger import user_name
 
         if self.tokens is not None:
             if self.trusted_proxy:
@@ -204,7 +204,7 @@ class ConsoleCommand:
                 f"{self.host} can be reached by others, who could read and send dead letters; "
                 "say who may with --tokens FILE, or name the --trusted-proxy that authenticates them",
             )
-        return LocalUser(User(_user(), Role.ADMIN))
+        return LocalUser(User(user_name(), Role.ADMIN))
 
 
 def is_loopback(host: str) -> bool:
@@ -228,10 +228,3 @@ def _print_token(text: str) -> None:
         raise OptionError("new-token", str(error)) from None
     stdout().print(f"give {name} this token:  {token}", soft_wrap=True)
     stdout().print(f"the line for --tokens:  {line}", soft_wrap=True)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without that user
-        return "unknown"

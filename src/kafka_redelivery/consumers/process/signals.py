@@ -47,12 +47,19 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
             faulthandler.dump_traceback_later(timeout.total_seconds() + _GRACE_S, exit=True, file=_STDERR)
         stop()
 
-    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with handled_signals(on_signal):
         yield
         _log.info("stopped")
+
+
+@contextmanager
+def handled_signals(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call ``on_signal`` at SIGTERM and SIGINT while the block runs."""
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
     finally:
-        for number, handler in previous.items():
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

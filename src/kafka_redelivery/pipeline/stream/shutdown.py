@@ -6,12 +6,12 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from types import FrameType
 from typing import Final
 
-from kafka_redelivery.consumers.process.signals import exit_at_next
+from kafka_redelivery.consumers.process.signals import exit_at_next, handled_signals
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.topology.durations import format_duration
 
@@ -151,12 +151,10 @@ def shutdown_on_signals(timeout: timedelta, given: Shutdown | None) -> Iterator[
         exit_at_next(number)
         shutdown.request()
 
-    handled = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, on_signal) for number in handled}
-    try:
-        yield shutdown
-        _log.info("stopped")
-    finally:
-        shutdown.finish()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    with handled_signals(on_signal) if on_main_thread else nullcontext():
+        try:
+            yield shutdown
+            _log.info("stopped")
+        finally:
+            shutdown.finish()
