@@ -187,12 +187,7 @@ def counts_to_produce_with(known: Mapping[str, int], now: Mapping[str, int]) -> 
 
 
 def codec_violations(settings: Settings, base: Path) -> Iterator[Violation]:
-    """Yield the keys and values whose codec cannot be built, as when a schema file is missing.
-
-    Args:
-        settings: the configuration.
-        base: the folder of the configuration.
-    """
+    """Yield the keys and values whose codec cannot be built, as when a schema file is missing."""
     both: Mapping[str, Sequence[CodecSection]] = {"sources": settings.sources, "outputs": settings.outputs}
     for name, sections in both.items():
         for index, section in enumerate(sections):

@@ -39,11 +39,6 @@ def line_diff(before: Sequence[str], after: Sequence[str], names: tuple[str, str
     """Yield a unified diff of two texts, in a time that grows with their length.
 
     If too many lines differ to be compared, all of them are removed and added.
-
-    Args:
-        before: the lines of the one text.
-        after: those of the other.
-        names: the names of both.
     """
     start = _equal(before, after)
     end = _equal(before[start:][::-1], after[start:][::-1])

@@ -31,12 +31,6 @@ class LetterEditing:
     def __init__(self, settings: LetterSource, base: Path, name: str, options: JobOptions) -> None:
         """Find the letter, and refuse one that could not be sent or edited, before any work is put into it.
 
-        Args:
-            settings: the configuration.
-            base: its folder.
-            name: the id of the letter.
-            options: how it is sent.
-
         Raises:
             RedriveError: there is no such letter, or it cannot be edited or sent; the message says why.
             TransportError: Kafka does not answer or denies access.

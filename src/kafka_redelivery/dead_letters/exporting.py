@@ -54,12 +54,7 @@ class Exportable:
 
 
 def exportable(index: Index, selection: Selection, now_ms: int) -> Exportable:
-    """Return what `export` would print.
-
-    Args:
-        index: up to date.
-        selection: which letters are meant.
-        now_ms: the present (epoch ms).
+    """Return what `export` would print, from an index that is up to date.
 
     Raises:
         IndexUnusableError: the index cannot tell.

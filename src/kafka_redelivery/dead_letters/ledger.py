@@ -316,12 +316,7 @@ def open_dlq_writer(settings: LetterSource, group: str, name: str) -> Transactio
 
 
 def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:
-    """Return which topic cannot be written, why, and what to do about a cause outside the record.
-
-    Args:
-        refused: a record that Kafka refuses.
-        records: those of the write.
-    """
+    """Return which topic cannot be written, why, and what to do about a cause outside the record."""
     topic = records[refused.index].topic
     fix = ""
     if refused.cause is RefusalCause.FORBIDDEN:

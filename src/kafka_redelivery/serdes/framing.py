@@ -34,10 +34,6 @@ _CHARS = 300
 def schema_id_of(codec: str, data: bytes) -> int:
     """Return the schema id of a record.
 
-    Args:
-        codec: the name of the codec, for errors.
-        data: the bytes of the record.
-
     Raises:
         DecodeError: it does not begin with a schema id.
     """

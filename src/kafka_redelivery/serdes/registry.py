@@ -264,9 +264,6 @@ class RegistrySchemas(Generic[S]):
 def why_away(config: Mapping[str, RegistryValue]) -> str | None:
     """Ask a registry once, for at most :data:`_LOOK_S`; return why it does not answer, or ``None`` if it does.
 
-    Args:
-        config: as of :class:`RegistrySchemas`.
-
     Raises:
         SerdeSettingsError: as of :class:`RegistrySchemas`.
     """

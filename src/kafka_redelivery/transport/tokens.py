@@ -191,9 +191,6 @@ os.register_at_fork(after_in_child=_sources.clear)
 def token_source(settings: Mapping[str, Any]) -> TokenSource | None:
     """Return the source of a client's tokens, the same for all clients; ``None`` if the client has no use for one.
 
-    Args:
-        settings: those of the client.
-
     Raises:
         ClientSettingsError: its function cannot be imported.
     """

@@ -73,10 +73,6 @@ def strimzi_topics(plan: TopologyPlan, existing: Mapping[str, TopicFacts]) -> li
 
     Strimzi makes a topic as its resource is, and deletes it with its resource. So a topic that exists keeps what it has
     where that is safe and what was set for other reasons, and one that is not configured any more is among them.
-
-    Args:
-        plan: the topics that are needed.
-        existing: those that the cluster has.
     """
     return [
         strimzi_resource("KafkaTopic", *_strimzi_topic(topic, existing.get(topic.name)))

@@ -271,9 +271,6 @@ class DeliveryNotes:
     def prepare(self, *, idle: bool) -> list[AssignedPartition]:
         """Write the notes for the commit that is about to begin.
 
-        Args:
-            idle: as in :meth:`need_commit`.
-
         Returns:
             The partitions whose progress the write must commit.
         """

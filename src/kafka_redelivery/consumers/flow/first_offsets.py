@@ -283,10 +283,6 @@ class FirstOffsets:
         """Return the partitions whose topics were created again since they were opened, and those that were missing.
 
         A new topic counts with the second answer in a row that names it. Close partitions before you open them again.
-
-        Args:
-            now: the topics that exist.
-            owned: the partitions that are open.
         """
         answer = {topic: each.mark for topic, each in now.items() if each.mark}
         marks = {topic: mark for topic, mark in answer.items() if self._polled.get(topic) == mark}

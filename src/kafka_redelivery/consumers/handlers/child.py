@@ -307,10 +307,6 @@ class Child:
     def give(self, message: object, deadlines: Sequence[float | None]) -> None:
         """Send a message, and kill the child if a call exceeds its deadline before the child has received it.
 
-        Args:
-            message: what to send.
-            deadlines: as in :meth:`has_answer`.
-
         Raises:
             ChildDiedError: the child is dead, and has not received it.
         """

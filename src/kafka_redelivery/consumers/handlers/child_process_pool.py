@@ -61,11 +61,6 @@ class ChildProcessPool:
     ) -> None:
         """Start the children and wait until each has loaded the handler.
 
-        Args:
-            section: the handler, and the number of children.
-            details: whether texts of exceptions are logged.
-            formats: the formats of sources and outputs.
-
         Raises:
             HandlerLoadError: a child cannot load the handler.
         """

@@ -112,12 +112,7 @@ class Destinations:
     """
 
     def __init__(self, settings: Settings, topics: TopicMetadataCache) -> None:
-        """Take the names from the configuration.
-
-        Args:
-            settings: the configuration.
-            topics: the topics of the cluster.
-        """
+        """Take the names from the configuration."""
         self._topics = topics
         self._naming = naming = settings.naming()
         self._listed = frozenset(output.topic for output in settings.outputs)

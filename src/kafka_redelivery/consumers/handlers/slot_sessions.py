@@ -53,12 +53,7 @@ class SlotSessions:
     """Gives each slot its session, and decides how a call of the handler ended."""
 
     def __init__(self, sessions: Sessions, details: FailureDetails = FailureDetails.FULL) -> None:
-        """Prepare.
-
-        Args:
-            sessions: the sessions of the worker.
-            details: whether texts of exceptions are logged.
-        """
+        """Prepare."""
         self._sessions = sessions
         self._details = details
         self._of_thread = local()

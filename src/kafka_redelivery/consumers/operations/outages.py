@@ -52,13 +52,7 @@ class DependencyState:
 
 
 def dependency_states(settings: Settings, known: Pauses, now_ms: int) -> tuple[DependencyState, ...]:
-    """Return all dependencies of the configuration.
-
-    Args:
-        settings: the configuration.
-        known: what the control topic says.
-        now_ms: epoch ms.
-    """
+    """Return all dependencies of the configuration."""
     return tuple(
         DependencyState(name, sources, _opened(known, name, now_ms)) for name, sources in _sources(settings).items()
     )

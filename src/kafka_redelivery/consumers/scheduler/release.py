@@ -255,13 +255,6 @@ class ReleaseBuilder:
     ) -> str | None:
         """Add the produced record that an operator wants for a waiting record to a write.
 
-        Args:
-            release: the write.
-            partition: the tier's partition.
-            record: the waiting record.
-            request: what the operator wants.
-            now_ms: epoch ms.
-
         Returns:
             why nothing is added and the record has to wait as before; ``None`` if it is added.
         """

@@ -73,13 +73,7 @@ class KnownTopics:
     """
 
     def __init__(self, settings: Settings, reader: Reader, watch: Topics) -> None:
-        """Know nothing yet.
-
-        Args:
-            settings: the configuration.
-            reader: lists topics.
-            watch: asks again and again.
-        """
+        """Know nothing yet."""
         self._watch = watch
         self._naming = settings.naming()
         self._reader = reader

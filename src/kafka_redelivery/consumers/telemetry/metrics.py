@@ -68,12 +68,7 @@ class Measurements(Collector):
     """
 
     def __init__(self, build: Build, clock: Clock = wall_clock_ms) -> None:
-        """Create all metrics of the catalogue; counters without labels start at 0.
-
-        Args:
-            build: the process.
-            clock: epoch ms.
-        """
+        """Create all metrics of the catalogue; counters without labels start at 0."""
         self._common = (build.group, build.role)
         self._clock = clock
         self._counts: dict[str, Counter[_Labels]] = {

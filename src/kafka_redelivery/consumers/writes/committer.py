@@ -276,14 +276,7 @@ class Committer:
     def _report_committed(
         self, batch: Batch, tally: Tally, checkpoints: Mapping[Partition, Checkpoint], seconds: float
     ) -> None:
-        """Report committed outcomes, and end what waited for them.
-
-        Args:
-            batch: the batch that contains them.
-            tally: their numbers.
-            checkpoints: the committed offsets.
-            seconds: duration of the write.
-        """
+        """Report committed outcomes, and end what waited for them."""
         if self.write_failures:
             decided = [each for each in batch.decided_outside_items if each[0] in checkpoints]
             self._drop_write_failures(decided, checkpoints)

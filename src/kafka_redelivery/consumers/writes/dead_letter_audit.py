@@ -24,11 +24,7 @@ class DeadLetterAudit:
     """
 
     def __init__(self, entries: Mapping[str, PolicyEntry] | None = None) -> None:
-        """Start empty.
-
-        Args:
-            entries: policy entries by source topic.
-        """
+        """Start empty, with the policy entries by source topic."""
         self._audits: dict[str, DuplicateAudit] = {}
         strategies: dict[DeadLetterStrategy, StrategyAudit] = {}
         for source, entry in ({} if entries is None else entries).items():

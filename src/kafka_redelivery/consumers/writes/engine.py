@@ -132,9 +132,6 @@ class AbortDeadline:
     def aborted(self, cause: str) -> None:
         """Add an aborted write to the series.
 
-        Args:
-            cause: why it was aborted.
-
         Raises:
             HaltedError: the process does not endure, and the series is longer than :data:`GIVE_UP_AFTER_S`.
         """

@@ -315,11 +315,7 @@ class Tally:
                 self._redriven_arrived[source] += outcomes.arrived_again()
 
     def report(self, seconds: float) -> Committed:
-        """Return the report for the observer.
-
-        Args:
-            seconds: duration of the write.
-        """
+        """Return the report for the observer."""
         return Committed(
             seconds,
             self._counts,

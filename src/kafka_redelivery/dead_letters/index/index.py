@@ -147,17 +147,8 @@ class Index:
     ) -> Iterator[Self]:
         """Open an index that can select letters, bring it up to date as :meth:`refresh`, and close it on exit.
 
-        That is the kept one, or a temporary one if that does not keep what is asked, or cannot be written.
-
-        Args:
-            settings: as :meth:`open`.
-            group: as :meth:`open`.
-            selection: what will be asked.
-            path: as :meth:`open`.
-            base: as :meth:`open`.
-            progress: as :meth:`refresh`.
-            waiting: as :meth:`refresh`.
-            letters: as :meth:`refresh`.
+        That is the kept one, or a temporary one if that does not keep what is asked, or cannot be written. The
+        arguments are those of :meth:`open` and :meth:`refresh`; ``selection`` is what will be asked.
 
         Raises:
             IndexUnusableError: a temporary one cannot be written either.

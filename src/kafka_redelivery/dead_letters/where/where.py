@@ -166,10 +166,6 @@ class Where:
     def of(cls, text: str, now_ms: int) -> Self:
         """Parse a condition.
 
-        Args:
-            text: as it was given.
-            now_ms: the time, epoch ms.
-
         Raises:
             ExpressionError: it is not one.
         """

@@ -63,11 +63,6 @@ def driver_command(environment: Mapping[str, str], home: Path, arguments: Iterab
 def executor_command(environment: Mapping[str, str], home: Path, java_home: Path) -> list[str]:
     """Return the command of an executor's pod.
 
-    Args:
-        environment: the pod's environment.
-        home: the folder of Spark.
-        java_home: the folder of Java.
-
     Raises:
         PipelineRefusedError: a variable is missing.
     """

@@ -31,12 +31,7 @@ class DriverScheduler:
     """A scheduler with its own clients. One thread runs it; the main thread checks and stops it."""
 
     def __init__(self, settings: Settings, monitor: QueryMonitor) -> None:
-        """Run nothing yet.
-
-        Args:
-            settings: the configuration.
-            monitor: receives what the scheduler reports.
-        """
+        """Run nothing yet."""
         self._settings = settings
         self._monitor = monitor
         self._health = self._new_health()

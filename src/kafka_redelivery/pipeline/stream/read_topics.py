@@ -19,12 +19,7 @@ class ReadTopics:
     """
 
     def __init__(self, names: Sequence[str], watch: Topics) -> None:
-        """Know nothing yet.
-
-        Args:
-            names: the topics.
-            watch: asks Kafka.
-        """
+        """Know nothing yet."""
         self.watch = watch
         self.found: Mapping[str, FoundTopic] = {}
         """The topics as the last start found them."""

@@ -43,11 +43,6 @@ class RowCodecs:
     def of(cls, settings: Settings, base: Path, output: str | None) -> Self:
         """Return the codecs of a configuration.
 
-        Args:
-            settings: the configuration.
-            base: its folder.
-            output: the topic that rows are sent to.
-
         Raises:
             SerdeError: a schema cannot be read, or settings contradict each other.
         """

@@ -26,11 +26,7 @@ class EndOffsets:
     """Asks Kafka without waiting for its answer. Not thread-safe."""
 
     def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
-        """Keep the settings; the client connects with the first request.
-
-        Args:
-            kafka: the client settings.
-        """
+        """Keep the settings; the client connects with the first request."""
         self._config = admin_config(kafka)
         self._client: AdminClient | None = None
         self._pending: dict[Partition, Future[ListOffsetsResultInfo]] = {}

@@ -196,12 +196,7 @@ class UnownedPartitionWatch:
     """
 
     def __init__(self, config: Config, group: str) -> None:
-        """Keep the settings; the client connects with the first check.
-
-        Args:
-            config: settings of an admin client.
-            group: the consumer group.
-        """
+        """Keep the settings; the client connects with the first check."""
         self._group = group
         self._admin = LastingAdmin(config)
         self._topics: list[str] = []
