@@ -28,7 +28,7 @@ from kafka_redelivery.serdes.errors import (
 )
 from kafka_redelivery.serdes.framing import SchemaId, cut, id_and_start, short
 from kafka_redelivery.serdes.registry import SchemaKind
-from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, written_id
+from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, content_of, written_id
 
 JsonDocument: TypeAlias = dict[str, Any] | bool
 """A schema as JSON."""
@@ -83,13 +83,6 @@ def validator_of(schema: JsonDocument, references: Mapping[str, JsonDocument], l
 JSON_SCHEMA: Final = SchemaKind("JSON", _read)
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SchemaError(str(path), f"cannot be read: {error.strerror}") from error
-
-
 class JsonSchemaCodec(WithSchemas[Validator]):
     """Codec for JSON documents, each with the id of the JSON Schema that it was written with, and valid in it.
 
@@ -128,7 +121,7 @@ class JsonSchemaCodec(WithSchemas[Validator]):
         """
         write_id = written_id(schemas, write_id)
         read = {
-            number: _parsed(_content(each), str(each)) if isinstance(each, Path) else each
+            number: _parsed(content_of(each), str(each)) if isinstance(each, Path) else each
             for number, each in schemas.items()
         }
         named = {

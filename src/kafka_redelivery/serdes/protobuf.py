@@ -30,7 +30,7 @@ from kafka_redelivery.serdes.errors import (
 from kafka_redelivery.serdes.framing import HEADER, SchemaId, header_id_of, schema_id_of, short
 from kafka_redelivery.serdes.objects import plain
 from kafka_redelivery.serdes.registry import SchemaKind
-from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, written_id
+from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, content_of, written_id
 
 MessageClass: TypeAlias = type[Message]
 
@@ -151,9 +151,7 @@ def schema_in_set(path: Path) -> ProtobufSchema:
         SchemaError: the file cannot be read, or is no descriptor set.
     """
     try:
-        files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file
-    except OSError as error:
-        raise SchemaError(str(path), f"cannot be read: {error.strerror}") from error
+        files = descriptor_pb2.FileDescriptorSet.FromString(content_of(path)).file
     except NotParsed as error:
         raise SchemaError(str(path), "is not a descriptor set; write it with protoc --descriptor_set_out") from error
     if not files:

@@ -240,11 +240,19 @@ def read_file(path: Path) -> JsonSchema:
     Raises:
         SchemaError: the file cannot be read, or is not JSON.
     """
+    return read_json(content_of(path), str(path))
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a file of schemas.
+
+    Raises:
+        SchemaError: the file cannot be read.
+    """
     try:
-        text = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise SchemaError(str(path), f"cannot be read: {error.strerror}") from error
-    return read_json(text, str(path))
 
 
 def schema_in_file(path: Path) -> AvroSchema:

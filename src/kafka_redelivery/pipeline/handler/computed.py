@@ -1,7 +1,8 @@
 """The outcomes of records that a DataFrame has computed. Spark brings them with the records, and no handler is called.
 
 Besides the columns of :data:`SCHEMA` a batch has the column ``outcomes``: for each record a list with one entry for
-each row that the DataFrame has for it. An entry is a failure, or a success with an output or without one.
+each row that the DataFrame has for it. An entry is a failure, or a success with an output (key and value) or without
+one.
 """
 
 from __future__ import annotations
@@ -27,12 +28,6 @@ from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.wire.progress import Progress
 
 OUTCOMES: Final = "outcomes"
-
-_FAILURE: Final = pa.struct(
-    [("kind", pa.string()), ("exception", pa.string()), ("message", pa.string()), ("after_ms", pa.int64())]
-)
-ENTRY: Final = pa.struct([("failure", _FAILURE), ("sent", pa.bool_()), ("key", pa.binary()), ("value", pa.binary())])
-"""The type of an entry; key and value are those of its output if it is sent."""
 
 KINDS: Final = frozenset({FailureKind.REJECTED, FailureKind.REDELIVER, FailureKind.RAISED, FailureKind.UNDECODABLE})
 """The kinds of failures that a DataFrame may have."""

@@ -9,13 +9,17 @@ import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.pipeline.handler.child import HandlerConfig
-from kafka_redelivery.pipeline.handler.computed import ENTRY, FILTERED, ComputedOutcomes, Computing
+from kafka_redelivery.pipeline.handler.computed import FILTERED, ComputedOutcomes, Computing
 from kafka_redelivery.pipeline.handler.items import Handled
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.transport.protocols import Partition
 
+FAILURE = pa.struct(
+    [("kind", pa.string()), ("exception", pa.string()), ("message", pa.string()), ("after_ms", pa.int64())]
+)
+ENTRY = pa.struct([("failure", FAILURE), ("sent", pa.bool_()), ("key", pa.binary()), ("value", pa.binary())])
 COLUMNS = SCHEMA.append(pa.field("outcomes", pa.list_(ENTRY)))
 
 GOOD: dict[str, object] = {"sent": True, "value": b"good"}

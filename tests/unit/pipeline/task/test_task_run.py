@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.pipeline.handler.child import FIRST_ATTEMPT, Attempt, HandlerConfig
-from kafka_redelivery.pipeline.handler.computed import ENTRY, ComputedOutcomes, Computing
+from kafka_redelivery.pipeline.handler.computed import ComputedOutcomes, Computing
 from kafka_redelivery.pipeline.handler.items import Emitted, Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
@@ -37,6 +37,7 @@ from kafka_redelivery.transport.errors import (
 )
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
 from tests.unit.consumers.doubles import Clock
+from tests.unit.pipeline.handler.test_computed import ENTRY
 
 PLACE = Partition("t", 0)
 SETTINGS = load_settings(
