@@ -4,7 +4,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kafka_redelivery.transport.admin.broker_time import OFFSETS_TOPIC, partition_of
+from kafka_redelivery.topology.cluster.facts import OFFSETS_TOPIC
+from kafka_redelivery.transport.admin.broker_time import partition_of
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 

@@ -74,8 +74,8 @@ _OPENING: Final = {TokenType.L_PAREN, TokenType.L_BRACKET}
 _CLOSING: Final = {TokenType.R_PAREN, TokenType.R_BRACKET}
 _NUMBER: Final = re.compile(r"([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?")
 
-_GRAMMAR: Final = "docs/where.md has the grammar"
-_STATEMENT: Final = "an expression is one condition, without statements, comments and parameters; " + _GRAMMAR
+GRAMMAR: Final = "docs/where.md has the grammar"
+_STATEMENT: Final = "an expression is one condition, without statements, comments and parameters; " + GRAMMAR
 
 _SHOWN: Final = 100
 """Characters of the expression's line that an error shows."""
@@ -221,8 +221,8 @@ def _fault(text: str, tokens: list[Token], error: ParseError) -> ExpressionError
     description = str(place.get("description") or "")
     if description.startswith("Expecting "):
         expected = description.removeprefix("Expecting ").rstrip(".")
-        return ExpressionError(text, at.start, at.end + 1, f"{expected} is missing here", _GRAMMAR)
+        return ExpressionError(text, at.start, at.end + 1, f"{expected} is missing here", GRAMMAR)
     if at is tokens[-1] and description.startswith(("Required", "Expected")):
-        return ExpressionError(text, at.start, at.end + 1, "something is missing after this", _GRAMMAR)
+        return ExpressionError(text, at.start, at.end + 1, "something is missing after this", GRAMMAR)
     problem = f"{at.text!r} is not expected here"
-    return ExpressionError(text, at.start, at.end + 1, problem, "join conditions with AND or OR; " + _GRAMMAR)
+    return ExpressionError(text, at.start, at.end + 1, problem, "join conditions with AND or OR; " + GRAMMAR)

@@ -24,7 +24,7 @@ from kafka_redelivery.dead_letters.where.expression import (
     Operation,
     columns,
 )
-from kafka_redelivery.dead_letters.where.grammar import ExpressionError, syntax
+from kafka_redelivery.dead_letters.where.grammar import GRAMMAR, ExpressionError, syntax
 from kafka_redelivery.dead_letters.where.literals import (
     UNITS,
     canonical_path,
@@ -137,7 +137,6 @@ _FIXES: Final = {
 
 
 _MAX_DEPTH: Final = 64
-_GRAMMAR: Final = "docs/where.md has the grammar"
 _COMPARISONS: Final[Mapping[type[exp.Expr], Op]] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NE,
@@ -236,17 +235,17 @@ class _Parser:
             raise self.fault(node, "it is nested too deep", f"{_MAX_DEPTH} operations in one another are allowed")
         convert = self._convert.get(type(node))
         if convert is None:
-            raise self.fault(node, "this is no part of the language", _GRAMMAR)
+            raise self.fault(node, "this is no part of the language", GRAMMAR)
         return convert(node, depth + 1)
 
     def _arguments(self, node: exp.Expr, *known: str) -> None:
         """Refuse a node with a part that would be ignored."""
         if any(value not in (None, False, []) and name not in known for name, value in node.args.items()):
-            raise self.fault(node, "this is no part of the language", _GRAMMAR)
+            raise self.fault(node, "this is no part of the language", GRAMMAR)
 
     def _needed(self, node: exp.Expr | None, of: exp.Expr, depth: int) -> Expression:
         if not isinstance(node, exp.Expr):
-            raise self.fault(of, "an operand is missing", _GRAMMAR)
+            raise self.fault(of, "an operand is missing", GRAMMAR)
         return self.of(node, depth)
 
     def _typed(self, node: exp.Expr | None, of: exp.Expr, kind: ColumnKind, depth: int) -> Expression:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafka_redelivery.topology.cluster.facts import OFFSETS_TOPIC
 from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
 from kafka_redelivery.topology.cluster.plan import retried_sources, scheduler_group, schedules_in_driver
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
@@ -13,8 +14,6 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import tier_set
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class AclRole(StrEnum):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
+OFFSETS_TOPIC = "__consumer_offsets"
 MAX_METADATA = "offset.metadata.max.bytes"
 MAX_TRANSACTION = "transaction.max.timeout.ms"
 PROTOCOLS = "group.coordinator.rebalance.protocols"

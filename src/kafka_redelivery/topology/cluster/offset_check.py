@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from kafka_redelivery.topology.cluster.facts import MAX_METADATA, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.facts import MAX_METADATA, OFFSETS_TOPIC, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
 from kafka_redelivery.topology.faults import Severity, TopologyFault, refusal, warning
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_LISTED = 8
 _ACCEPT_LOSS = "redelivery topology apply --accept-loss (goes on at the log start)"
 _ACCEPT_REPEATS = "redelivery topology apply --accept-repeats (goes on at the log start)"

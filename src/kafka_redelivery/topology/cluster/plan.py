@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +19,7 @@ from kafka_redelivery.topology.cluster.facts import (
     TopicFacts,
 )
 from kafka_redelivery.topology.config.rules.clients import transaction_timeout_ms, wants_consumer_protocol
+from kafka_redelivery.topology.config.section import milliseconds
 from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH, Ordering, Settings, SourceSection
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
@@ -248,7 +248,7 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts], default_width: i
 
 def _outages(settings: Settings, source: SourceSection) -> dict[str, int | None]:
     limits = {name: settings.dependencies[name].max_outage for name in source.dependencies}
-    return {name: None if each is None else each // timedelta(milliseconds=1) for name, each in limits.items()}
+    return {name: milliseconds(each) for name, each in limits.items()}
 
 
 def default_width_of(wanted: TopologyPlan, cluster: ClusterFacts) -> int | None:

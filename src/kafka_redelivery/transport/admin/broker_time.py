@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from kafka_redelivery.topology.cluster.facts import OFFSETS_TOPIC
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
@@ -20,7 +21,6 @@ from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.protocols import GroupMember, Partition
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _TIMEOUT_S = 10.0
 
 
