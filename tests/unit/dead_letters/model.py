@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from kafka_redelivery.dead_letters.letter import Letter, LetterState, Selection, Standing
 from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome, SliceProgress
 from kafka_redelivery.topology.redrive.job import Job, JobLog
-from kafka_redelivery.topology.redrive.offset_set import block_of
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 _OF_OUTCOME = {
@@ -42,6 +41,10 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode(errors="replace")
 
 
+def _block(offset: int) -> int:
+    return offset >> 10
+
+
 class Standings:
     """Answers where letters stand, from all jobs and actions.
 
@@ -60,13 +63,13 @@ class Standings:
             for number, each in enumerate(job.spec.slices):
                 if not job.spec.is_about(each.topic, now):
                     continue
-                for block in job.owned[number].blocks():
+                for block in {_block(each) for each in job.owned[number]}:
                     self._owners[*each, block].append((job, number))
 
     def of(self, topic: str, partition: int, offset: int) -> Standing:
         """Return where a letter stands."""
         found = Standing()
-        for job, number in self._owners.get((topic, partition, block_of(offset)), ()):
+        for job, number in self._owners.get((topic, partition, _block(offset)), ()):
             if offset in job.owned[number]:
                 found = self._after(found, job, number, offset)
         return found
@@ -74,7 +77,7 @@ class Standings:
     def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
         """Return where a letter stood after each job that has or had it."""
         found = [Standing()]
-        for job, number in self._owners.get((topic, partition, block_of(offset)), ()):
+        for job, number in self._owners.get((topic, partition, _block(offset)), ()):
             if offset in job.owned[number]:
                 found.append(self._after(found[-1], job, number, offset))
         return found[1:]

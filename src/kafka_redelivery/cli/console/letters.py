@@ -152,11 +152,6 @@ class Letters:
         """Whether the index can be asked."""
         return bool(self._state)
 
-    @property
-    def has_values(self) -> bool:
-        """Whether keys, headers and values can be asked for."""
-        return self._writer is not None and self._writer.has_values and not self.options.hide_payloads
-
     def ask(self, question: Hashable, ask: Callable[[Index], _Answer]) -> _Answer:
         """Return what the index says; the same question is asked once until something changes.
 

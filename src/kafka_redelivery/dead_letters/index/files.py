@@ -168,11 +168,6 @@ class Manifest:
     """Why one could not be had."""
 
     @property
-    def waiting(self) -> int:
-        """How many values are not decoded, because their schemas could not be had."""
-        return sum(each.waiting for each in self.letter_files)
-
-    @property
     def files(self) -> tuple[StoredFile, ...]:
         """All files that it names."""
         single = (self.facts.owned_file, self.facts.deaths_file, self.standings_file)

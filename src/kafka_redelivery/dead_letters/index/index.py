@@ -175,11 +175,6 @@ class Index:
             yield index
 
     @property
-    def has_values(self) -> bool:
-        """Whether keys, header values and values can be asked for."""
-        return self._basis.values
-
-    @property
     def path(self) -> Path:
         """The folder of this index."""
         return self._folder.path

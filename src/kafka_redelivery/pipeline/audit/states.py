@@ -75,7 +75,7 @@ def count_by_origin(copies: DataFrame, snapshot: Snapshot) -> DataFrame:
     )
     # More copies with a number of deliveries than the one that a worker writes. A redriven record starts again at 0.
     too_many = F.greatest(F.col("active") - 1 - F.col("late_active"), F.lit(0))
-    left = (F.col("elsewhere") == 0) & _successors_exist("tier_ms", snapshot)
+    left = (F.col("elsewhere") == 0) & _successors_exist(snapshot)
     return (
         levels.select("*", too_many.alias("excess"), left.alias("left"))
         .groupBy(*ORIGIN)
@@ -87,12 +87,12 @@ def count_by_origin(copies: DataFrame, snapshot: Snapshot) -> DataFrame:
     )
 
 
-def _successors_exist(at_ms: str, snapshot: Snapshot) -> Column:
+def _successors_exist(snapshot: Snapshot) -> Column:
     """Whether the successors of a copy with this timestamp still exist: not trimmed, and no expired dead letter."""
     ours = [span for kind in (TopicKind.TIER, TopicKind.READY) for span in snapshot.spans[kind]]
-    whole = F.lit(all(span.start == 0 for span in ours)) | (F.col(at_ms) >= snapshot.horizon_ms)
+    whole = F.lit(all(span.start == 0 for span in ours)) | (F.col("tier_ms") >= snapshot.horizon_ms)
     lifetime = _letter_lifetime(F.col("topic"), snapshot)
-    return whole & ((lifetime == 0) | (F.col(at_ms) + lifetime > snapshot.taken_ms))
+    return whole & ((lifetime == 0) | (F.col("tier_ms") + lifetime > snapshot.taken_ms))
 
 
 def record_states(

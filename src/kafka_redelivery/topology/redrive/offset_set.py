@@ -12,9 +12,6 @@ from operator import lt
 
 from kafka_redelivery.topology.java.numbers import LONG_MAX
 
-_BLOCK_BITS = 10
-"""Larger blocks take less memory if letters are scattered, smaller ones less time if each has a job of its own."""
-
 PART = 65_536
 """Offsets in one record at most. Even scattered ones then take less than a record of a megabyte."""
 
@@ -56,14 +53,6 @@ class OffsetSet:
         taken = [each for each in others if each]
         return OffsetSet(each for each in self if not any(each in other for other in taken)) if taken else self
 
-    def blocks(self) -> Iterator[int]:
-        """Yield the numbers of the blocks that have an offset of the set, see :func:`block_of`."""
-        at = 0
-        while at < len(self._offsets):
-            block = block_of(self._offsets[at])
-            yield block
-            at = bisect_left(self._offsets, (block + 1) << _BLOCK_BITS, at + 1)
-
     def count_up_to(self, offset: int) -> int:
         """Return how many offsets are at most ``offset``."""
         return bisect_left(self._offsets, offset + 1)
@@ -76,11 +65,6 @@ class OffsetSet:
         """Yield the set as texts of at most :data:`PART` offsets; :func:`read_part` reads one."""
         for first in range(0, len(self._offsets), PART):
             yield _packed(self._offsets[first : first + PART])
-
-
-def block_of(offset: int) -> int:
-    """Return the number of the block of 1,024 offsets that an offset is in."""
-    return offset >> _BLOCK_BITS
 
 
 def read_part(text: str) -> list[int]:

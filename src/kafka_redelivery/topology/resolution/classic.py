@@ -78,7 +78,7 @@ def resolve_classic(
     broker = broker_for(configuration, destination)
     client = client_for(configuration, destination)
     dead_letter = strategy.strategy.destination_for(destination, group)
-    resolved = _Resolver(destination, topic, strategy, broker, client, dead_letter)
+    resolved = _Resolver(topic, strategy, broker, client, dead_letter)
     layer, policy, redelivery = resolved.redelivery()
     return ClassicResolution(
         destination=destination,
@@ -111,7 +111,6 @@ def _matched(
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    destination: Destination
     topic: str
     strategy: StrategyChoice
     broker: BrokerLayer

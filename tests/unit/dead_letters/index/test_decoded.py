@@ -111,7 +111,7 @@ def test_a_value_waits_for_its_schema(tmp_path: Path, registry: _Registry) -> No
     with closing(Store(folder)) as store:
         registry.refused = range(100)
         manifest = _written(folder, store, _letters([_value(1), _value(5), _value(6, 9)]), texts)
-        assert manifest.waiting == 3
+        assert sum(each.waiting for each in manifest.letter_files) == 3
         asked = "cast(value ->> '$.amount' as integer) > 3"
         found, said = _selected(folder, asked)
         assert (found, said.partition(":")[0]) == (

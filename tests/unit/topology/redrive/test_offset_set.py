@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.redrive.offset_set import PART, OffsetSet, block_of, read_part
+from kafka_redelivery.topology.redrive.offset_set import PART, OffsetSet, read_part
 
 OFFSETS = st.lists(st.integers(0, 2**62), max_size=50)
 
@@ -27,7 +27,6 @@ def test_it_is_a_set(first: list[int], second: list[int], offset: int) -> None:
     assert list(one.without([two])) == sorted(set(first) - set(second))
     assert (offset in one) == (offset in first)
     assert list(one.after(offset)) == sorted(each for each in set(first) if each > offset)
-    assert list(one.blocks()) == sorted({block_of(each) for each in first})
 
 
 def test_parts_fit_into_a_record() -> None:
