@@ -284,13 +284,13 @@ def kept(letters: Letters) -> Kept:
     return letters.ask(("kept", _minute()), ask)
 
 
-def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY, texts: int = 0) -> Summary:
+def summary(letters: Letters, wanted: Chosen, texts: int = 0) -> Summary:
     """Return groups of letters; ``texts``: with so many distinct texts of each."""
 
     def ask(index: Index) -> Summary:
-        return index.summary(by, index.condition(wanted.selection), texts)
+        return index.summary(DEFAULT_BY, index.condition(wanted.selection), texts)
 
-    return letters.ask(("summary", by, texts, wanted.key, _minute()), ask)
+    return letters.ask(("summary", texts, wanted.key, _minute()), ask)
 
 
 def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest: bool) -> Listed:

@@ -108,7 +108,7 @@ def _of_kinds(picked: Iterable[str]) -> str:
         for origin, reason, fingerprint in map(json.loads, picked):
             kinds.setdefault((origin, reason), []).append(fingerprint)
         found = [
-            " and ".join((_is("origin", origin), _is("reason", reason), _among("fingerprint", fingerprints)))
+            " and ".join((_is("origin", origin), _is("reason", reason), _among(fingerprints)))
             for (origin, reason), fingerprints in kinds.items()
         ]
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -122,10 +122,10 @@ def _is(column: str, text: str | None) -> str:
     return f"{column} is null" if text is None else f"{column} = {quoted(text)}"
 
 
-def _among(column: str, texts: Sequence[str | None]) -> str:
-    named = [quoted(each) for each in texts if each is not None]
-    parts = [f"{column} in ({', '.join(named)})"] if named else []
-    parts += [f"{column} is null"] if None in texts else []
+def _among(fingerprints: Sequence[str | None]) -> str:
+    named = [quoted(each) for each in fingerprints if each is not None]
+    parts = [f"fingerprint in ({', '.join(named)})"] if named else []
+    parts += ["fingerprint is null"] if None in fingerprints else []
     return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
 
 
