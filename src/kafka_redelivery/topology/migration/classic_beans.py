@@ -458,7 +458,8 @@ class Beans:
             arguments[each.attributes.get("name") or each.attributes.get("index") or str(number)] = each
         for key, text in definition.attributes.items():
             if key.startswith("c:"):
-                arguments[key.removeprefix("c:").removeprefix("_")] = text
+                name_of, reference, _ = key.removeprefix("c:").removeprefix("_").partition("-ref")
+                arguments[name_of] = f"#{text}" if reference else text
         last = max((key for key in arguments if key.isdigit()), default="")
         given = arguments.get("brokerURL" if bean.name in _FACTORIES else "name", arguments.get(last))
         if isinstance(given, str):
@@ -477,11 +478,9 @@ class Beans:
     def _set(self, bean: Element, name: str, given: Element, inner: dict[str, Element]) -> None:
         """Set a property to what a ``<property>`` or an argument of a constructor has, a text or ``inner`` elements."""
         content = [each for each in given.children if each.name not in {"description", "meta"}]
-        reference = given.attributes.get("ref", "")
+        reference = f"#{given.attributes['ref']}" if "ref" in given.attributes else ""
         if len(content) == 1 and content[0].name == "ref":
             reference = _reference(content[0])
-        elif reference:
-            reference = f"#{reference}"
         shared = self._by_id.get(reference[1:])
         if reference and name in _LISTS:
             if shared is None:
@@ -497,6 +496,9 @@ class Beans:
             bean.attributes[name] = reference
         elif len(content) == 1 and content[0].name == "value":
             bean.attributes[name] = "".join(content[0].pieces)
+        elif content and content[0].name != "null" and name in TYPES.get(bean.name, {}):
+            text = f"{name} is not carried over: only Spring computes {described(content[0])}; write its value"
+            self._imported.note(content[0].line, text)
         elif content and content[0].name != "null":
             inner[name] = Element(NAMESPACE, name, {}, given.line, _without_list(content))
 

@@ -89,7 +89,9 @@ _OTHERS = {
 _YAML_RESOURCE = re.compile(rb"^\s*kind:\s*[\"']?(ActiveMQArtemis\w*|Broker)\b", re.MULTILINE)
 
 
-_OF_CLIENT = re.compile(rb"^\s*([\w.-]*(?:broker-?url|provider\.url))\s*[=:]", re.MULTILINE | re.IGNORECASE)
+_OF_CLIENT = re.compile(
+    rb"^\s*([\w.-]*(?:broker-?url|provider\.url|artemis\.(?:url|host)))\s*[=:]", re.MULTILINE | re.IGNORECASE
+)
 """Of Spring Boot and JNDI."""
 
 _INSIDE = re.compile(rb"<(broker|beans|configuration)[\s/>]")

@@ -159,6 +159,7 @@ def test_a_path_that_no_file_can_have_is_an_error(etc: Path) -> None:
         ("broker.json", '{"addressSettings": {}}', "is JSON"),
         ("broker.yaml", "addressSettings: {}\n", "is YAML"),
         ("broker.properties", PROPERTIES, "is a file of properties"),
+        ("a.properties", "quarkus.artemis.url=tcp://a:1\n", "that quarkus.artemis.url has"),
         ("application.properties", "spring.activemq.broker-url=tcp://a:1\n", "that spring.activemq.broker-url has"),
         (
             "application.yml",

@@ -257,6 +257,14 @@ def test_a_document_type_is_refused_with_the_fix() -> None:
 def test_a_uri_that_is_computed_has_a_note(content: str) -> None:
     """Its policy is not known."""
     assert "only Spring computes it; import its value, too" in spring(factory(content)).notes
+    assert "only Spring computes it" in spring(f'<bean class="{FACTORY}" c:_0-ref="url"/>').notes
+
+
+def test_a_value_that_is_computed_has_a_note() -> None:
+    """Such as a constant of a class."""
+    constant = '<util:constant static-field="org.apache.activemq.RedeliveryPolicy.NO_MAXIMUM_REDELIVERIES"/>'
+    ours = spring(own(policy("id='p'", f'<property name="maximumRedeliveries">{constant}</property>')))
+    assert "maximumRedeliveries is not carried over: only Spring computes <constant>; write its value" in ours.notes
 
 
 def test_the_client_of_artemis_has_a_note() -> None:
