@@ -142,17 +142,28 @@ def _replaced(text: str, replacement: Callable[[re.Match[str]], str]) -> str:
     return text
 
 
+_LINE_ENDS = re.compile(r"\r\n|[\r\n]")
+_BLANKS = " \t\f"
+_PROPERTY = re.compile(r"((?:\\.|[^=:\\ \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
 def read_properties(text: str) -> dict[str, str]:
-    """Parse Java's ``.properties`` format."""
+    """Parse Java's ``.properties`` format. Blanks at the end of a value belong to it.
+
+    Source: ``java.util.Properties.load``.
+    """
     found: dict[str, str] = {}
-    lines = iter(text.splitlines())
+    lines = iter(_LINE_ENDS.split(text))
     for line in lines:
-        logical = line.strip()
-        if not logical or logical[0] in "#!":
+        piece = line.lstrip(_BLANKS)
+        if not piece or piece[0] in "#!":
             continue
-        while logical.endswith("\\") and not logical.endswith("\\\\"):
-            logical = logical[:-1] + next(lines, "").strip()
-        match = re.match(r"((?:\\.|[^=:\s\\])*)\s*[=:]?\s*(.*)", logical)
+        pieces = []
+        while (len(piece) - len(piece.rstrip("\\"))) % 2:  # an escaped line end
+            pieces.append(piece[:-1])
+            piece = next(lines, "").lstrip(_BLANKS)
+        pieces.append(piece)
+        match = _PROPERTY.fullmatch("".join(pieces))
         if match is not None:
             found[_plain(match[1])] = _plain(match[2])
     return found
