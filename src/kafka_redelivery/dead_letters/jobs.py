@@ -467,11 +467,7 @@ class Chunk(Generic[_T]):
 
 
 def chunk_size(rate: float | None) -> int:
-    """Return the number of letters in a chunk.
-
-    Args:
-        rate: letters in a second, ``None`` = unlimited.
-    """
+    """Return the number of letters in a chunk. ``rate``: letters in a second, ``None`` = unlimited."""
     return CHUNK if rate is None else max(1, min(CHUNK, ceil(rate / _CHUNKS_PER_SECOND)))
 
 

@@ -79,11 +79,7 @@ class Parsed:
 
 
 def parsed(schema: Any) -> Parsed:  # noqa: ANN401 - a schema is a dict, a list or a str
-    """Parse a schema.
-
-    Args:
-        schema: a schema with full names, without the attribute ``namespace``. It is modified.
-    """
+    """Parse, and modify, a schema with full names and without the attribute ``namespace``."""
     whole = {"type": "record", "name": "", "fields": [{"name": "", "type": _renamed(schema, _with_dot, _in_ascii)}]}
     found: Any = parse_schema(whole)
     (field,) = found["fields"]

@@ -347,9 +347,7 @@ def _sum(first: DeadLetterCount | None, second: DeadLetterCount) -> DeadLetterCo
 
 
 def _earlier(first: int | None, second: int | None) -> int | None:
-    if first is None or second is None:
-        return second if first is None else first
-    return min(first, second)
+    return min((each for each in (first, second) if each is not None), default=None)
 
 
 _log = logging.getLogger(__name__)

@@ -53,11 +53,7 @@ class FailureLog:
     """Whether this process has logged that a delay of a handler was ignored."""
 
     def __init__(self, details: FailureDetails = FailureDetails.FULL) -> None:
-        """Begin the first window.
-
-        Args:
-            details: whether lines have keys and texts of exceptions.
-        """
+        """Begin the first window. ``details``: whether lines have keys and texts of exceptions."""
         self._details = details
         self._window_start_s = 0.0
         self._numbers: dict[tuple[type[Decision], str, str], int] = {}

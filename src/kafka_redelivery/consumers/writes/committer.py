@@ -124,14 +124,11 @@ class Committer:
         return kept + self.batch.bytes + (0 if writing is None else writing.bytes)
 
     def should_write(self, *, more_to_come: bool) -> bool:
-        """Whether to begin a write now.
+        """Whether to begin a write now. ``more_to_come``: whether records are being handled or wait for a slot.
 
         Never while a write is under way. A full batch and a halt are written immediately. Other batches wait after a
         write for as long as that write took, at most :data:`MAX_REST_S`, so that small writes do not load the broker.
         Then they are written when no more outcomes are to be expected, or after :data:`LINGER_S`.
-
-        Args:
-            more_to_come: whether records are being handled or wait for a slot.
         """
         if not self.batch.size:
             self._collecting_since_s = 0.0

@@ -88,11 +88,7 @@ class AbortDeadline:
     """
 
     def __init__(self, *, endures: bool = False) -> None:
-        """Begin without an aborted write.
-
-        Args:
-            endures: whether the process never gives up.
-        """
+        """Begin without an aborted write. ``endures``: whether the process never gives up."""
         self.endures = endures
         """Whether the process never gives up."""
 

@@ -211,11 +211,7 @@ class IndexFolder:
 
     @contextmanager
     def writing(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold the lock of the writer.
-
-        Args:
-            waiting: called again and again while another process has it.
-        """
+        """Hold the lock of the writer. ``waiting``: called again and again while another process has it."""
         try:
             lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

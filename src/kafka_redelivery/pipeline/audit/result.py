@@ -133,11 +133,7 @@ class AuditResult:
         return not (self.count("missing") or self.count("doubled") or self.lost_unread or self.created_again)
 
     def document(self, output: str | None = None) -> dict[str, Any]:
-        """Return the JSON document.
-
-        Args:
-            output: the file with all findings.
-        """
+        """Return the JSON document. ``output``: the file with all findings."""
         states = {name for part in self.partitions for name in part.states}
         return {
             "ok": self.conserved,

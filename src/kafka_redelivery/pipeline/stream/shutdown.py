@@ -28,11 +28,7 @@ class Shutdown:
     """A shutdown request. Thread-safe: one thread requests the shutdown, others obey it."""
 
     def __init__(self, timeout: timedelta) -> None:
-        """Create one that is not requested.
-
-        Args:
-            timeout: the longest time that the shutdown may take.
-        """
+        """Create one that is not requested. ``timeout``: the longest time that the shutdown may take."""
         self._timeout_s = max(0.0, timeout.total_seconds() - _CLOSING_S)
         self.started = threading.Event()
         """Set when Spark has started the query that handles records."""
