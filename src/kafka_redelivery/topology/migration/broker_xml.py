@@ -277,7 +277,15 @@ _OF_ALL_MATCHES = ("wildcardconfiguration", "literalmatchmarkers")
 _JAVA_PERSIST = "persistDeliveryCountBeforeDelivery"
 _SURROUND, _REMOVE = "key.surround", "-"
 _JAVA_SETTINGS, _JAVA_ADDRESSES = frozenset(("addressSettings", "addressesSettings")), "addressConfigurations"
-_BY_JAVA_NAME = {re.sub("-(.)", lambda found: found[1].upper(), name): name for name in SETTING_NAMES}
+
+
+def _java_name(name: str) -> str:
+    return re.sub("-(.)", lambda found: found[1].upper(), name)
+
+
+_JAVA_TUNING = set(map(_java_name, names("artemis", "address-setting"))) - set(map(_java_name, SETTING_NAMES))
+_JAVA_TUNING |= {"addressFullMessagePolicy", "diskFullMessagePolicy", "pageCacheMaxSize", "pageFullMessagePolicy"}
+_BY_JAVA_NAME = {_java_name(name): name for name in SETTING_NAMES}
 _BY_JAVA_NAME["redeliveryMultiplier"] = _BY_JAVA_NAME.pop("redeliveryDelayMultiplier")
 _BY_JAVA_NAME["sendToDLAOnNoRoute"] = _BY_JAVA_NAME.pop("sendToDlaOnNoRoute")
 """Settings by the names of their Java properties."""
@@ -496,6 +504,7 @@ class _BrokerXml:
         """Apply ``broker.properties``, which set the properties of Artemis's Java objects after the file is read."""
         if self._overriding:
             self._imported.note(None, f"{PROPERTIES}, which is beside the file, overrides it")
+        left: dict[str, None] = {}
         for key, text in self._replaced_properties():
             property_of, entry, rest = _java_entry(key, self._overriding.get(_SURROUND, '"'))
             if key == _JAVA_PERSIST:
@@ -508,7 +517,16 @@ class _BrokerXml:
             elif property_of in _JAVA_SETTINGS and entry and (rest in _BY_JAVA_NAME or (text == _REMOVE and not rest)):
                 self._override_setting(settings, repository, key, entry, rest, text)
             else:
-                self._imported.note(None, f"{key} of {PROPERTIES} is not carried over")
+                setting = property_of in _JAVA_SETTINGS and entry != ""
+                if setting and rest not in _JAVA_TUNING:
+                    self._imported.note(
+                        None, f"{key} of {PROPERTIES} is left out: address settings have no such property"
+                    )
+                else:
+                    left[rest if setting else property_of] = None
+        if left:
+            listed = ", ".join(left)
+            self._imported.note(None, f"not carried over from {PROPERTIES}, because they tune the broker: {listed}")
 
     def _override_setting(
         self, settings: list[dict[str, Any]], repository: SettingsRepository, key: str, match: str, rest: str, text: str

@@ -57,7 +57,7 @@ def test_a_folder_with_properties_and_included_files(etc: Path) -> None:
         assert imported.handler == {"persistDeliveryCountBeforeDelivery": True}
         notes = "\n".join(map(str, imported.notes))
         assert "broker.properties, which is beside the file, overrides it" in notes
-        assert "maxDiskUsage of broker.properties is not carried over" in notes
+        assert "not carried over from broker.properties, because they tune the broker: maxDiskUsage" in notes
         assert "redeliveryDelay=soon of broker.properties is left out: the broker refuses such a value" in notes
         assert 'addressSettings."#a".maxDeliveryAttempts of broker.properties is left out: its match' in notes
         assert "redeliveryCollisionAvoidanceFactor=7 of broker.properties is left out" in notes
@@ -290,6 +290,9 @@ def test_names_and_removals_in_properties(etc: Path) -> None:
         "addressSettings.orders\\ eu.sendToDLAOnNoRoute=true\n"
         "addressSettings.$$orders.#$$=-\n"
         "addressSettings.a.RedeliveryDelay=7\n"
+        "addressSettings.a.maxSizeBytes=7\n"
+        "addressSettings.b.maxSizeBytes=7\n"
+        "addressSettings.b.pageCacheMaxSize=7\n"
         "addressConfigurations.$$orders.eu$$.routingTypes=ANYCAST\n"
         "addressConfigurations.$$orders.eu$$.queueConfigs.$$orders.eu$$.routingType=ANYCAST\n"
         "addressConfigurations.gone=-\n"
@@ -300,11 +303,11 @@ def test_names_and_removals_in_properties(etc: Path) -> None:
         {"match": "orders eu", "send-to-dla-on-no-route": True},
     ]
     assert imported.destinations == ["orders.eu"]
-    left = [note.text for note in imported.notes if "is not carried over" in note.text]
-    assert [text.partition(" ")[0] for text in left] == [
-        "addressSettings.a.RedeliveryDelay",
-        "addressConfigurations.gone",
-    ]
+    (left,) = (note.text for note in imported.notes if "not carried over" in note.text)
+    assert left.endswith(": maxSizeBytes, pageCacheMaxSize, addressConfigurations")
+    assert "addressSettings.a.RedeliveryDelay of broker.properties is left out: address settings have no such" in str(
+        imported.notes
+    )
 
 
 def test_the_fallback_of_an_included_file(etc: Path) -> None:
