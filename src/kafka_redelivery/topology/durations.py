@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from kafka_redelivery.topology.printable import LATEST_MS
 
@@ -11,6 +11,7 @@ _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """The length of each unit, the longest unit first."""
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)")
+_CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2})?")
 _WHOLE = re.compile(r"([0-9]{1,16})(ms|s|m|h|d)")
 
 
@@ -35,9 +36,10 @@ def parse_time(text: str, now_ms: int, *, ago: bool) -> int:
     """Parse a time that a person wrote, and return it as epoch ms.
 
     Args:
-        text: an ISO time, in UTC if it names no zone, or a duration.
+        text: an ISO time, in UTC if it names no zone, the last or the next time of this clock in UTC, such as
+            ``02:00``, or a duration.
         now_ms: the present (epoch ms).
-        ago: whether a duration is counted back from now instead of forward.
+        ago: whether the time of a clock is the last instead of the next, and a duration is counted back from now.
 
     Raises:
         ValueError: the text is neither, or the time cannot be shown.
@@ -46,15 +48,27 @@ def parse_time(text: str, now_ms: int, *, ago: bool) -> int:
         try:
             distance_ms = round(parse_duration(text).total_seconds() * 1000)
         except ValueError:
-            time = datetime.fromisoformat(text)
-            at_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+            at_ms = round(_time(text, now_ms, ago=ago).timestamp() * 1000)
         else:
             at_ms = now_ms - distance_ms if ago else now_ms + distance_ms
     except ValueError:
-        raise ValueError(f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h") from None
+        raise ValueError(
+            f"{text!r} is neither a time such as 02:00 or 2026-11-23T02:00 nor a duration such as 2h"
+        ) from None
     if not 0 <= at_ms <= LATEST_MS:
         raise ValueError(f"{text!r} is before 1970 or after the year 9999")
     return at_ms
+
+
+def _time(text: str, now_ms: int, *, ago: bool) -> datetime:
+    if _CLOCK.fullmatch(text) is None:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    today = datetime.combine(now, time.fromisoformat(text), UTC)
+    if ago:
+        return today if today <= now else today - timedelta(days=1)
+    return today if today > now else today + timedelta(days=1)
 
 
 def parse_milliseconds(text: str) -> int | None:

@@ -87,4 +87,7 @@ def test_a_dead_letter_has_the_answer_of_its_last_story(group: Group) -> None:
     [found] = _found(group, record)
     assert (found["state"], found["letterState"], found["job"]) == ("recovered", "recovered", job)
     shown = in_process("find", record, file=group.file)
-    assert shown.out.startswith(f"{record}: recovered: job {job} has sent its dead letter again, at {second}")
+    text = (
+        f"recovered: its handler has succeeded after job {job} had sent its dead letter again; it had died, at {second}"
+    )
+    assert shown.out.startswith(f"{record}: {text}")

@@ -256,7 +256,9 @@ class Selecting(OnLetters):
     ] = None
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Died at or after: 2026-11-23T02:00 (UTC), or 2h: two hours ago."),
+        typer.Option(
+            "--since", metavar="TIME", help="Died at or after: 02:00, 2026-11-23T02:00 (UTC), or 2h: two hours ago."
+        ),
     ] = None
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before; as --since.")] = None
     states: Annotated[

@@ -67,7 +67,8 @@ TEXTS: Final = {
     State.READY: "ready: it waits for its redelivery, or is in a handler",
     State.DEAD_LETTER: "a dead letter",
     State.DONE: "done",
-    State.FINISHED: "finished in its source, and in no tier, ready topic or dead-letter topic",
+    State.FINISHED: "finished: it waits nowhere and is no dead letter, so its handler has succeeded, unless it was "
+    "discarded or its dead letter is deleted",
     State.UNKNOWN: "not found",
 }
 
@@ -76,7 +77,7 @@ _STORIES: Final = {
     "waiting": "a dead letter",
     "in_job": "a dead letter, which job {} will send or discard",
     "sent": "a dead letter that job {} has sent again; its outcome is not known yet",
-    "recovered": "recovered: job {} has sent its dead letter again",
+    "recovered": "recovered: its handler has succeeded after job {} had sent its dead letter again; it had died",
     "dead_again": "died again after job {} had sent its dead letter again",
     "discarded": "discarded by job {}: its dead letter",
     "expired": "expired after job {} had sent its dead letter again",
@@ -152,4 +153,4 @@ def _parts(each: Found, standing: Standing | None) -> Iterator[str]:
     if each.deliveries is not None:
         yield f"delivered {each.deliveries} times" if each.deliveries != 1 else "delivered once"
     if each.cause:
-        yield each.cause
+        yield " ".join(each.cause.split("\n"))

@@ -39,7 +39,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All sources and tiers o
 Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the processes.")]
 
 WAIT = "10s"
-UNTIL = "2h: for two hours; or a time such as 2026-03-01T08:00 (UTC)."
+UNTIL = "2h: for two hours; or a time such as 08:00 or 2026-03-01T08:00 (UTC)."
 
 
 def pause(

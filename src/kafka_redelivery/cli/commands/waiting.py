@@ -237,7 +237,10 @@ class Delay(_Acting):
     """
 
     due: Annotated[
-        str, typer.Option("--due", metavar="TIME", help="2h: in two hours; or a time such as 2026-03-01T08:00 (UTC).")
+        str,
+        typer.Option(
+            "--due", metavar="TIME", help="2h: in two hours; or a time such as 08:00 or 2026-03-01T08:00 (UTC)."
+        ),
     ]
 
     def __call__(self) -> None:

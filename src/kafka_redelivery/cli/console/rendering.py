@@ -106,6 +106,7 @@ class Rendering:
             "time": time,
             "size": size,
             "line": line,
+            "sentence": sentence,
             "prose": prose,
             "ago": lambda at_ms: ago(at_ms, wall_clock_ms()),
         }
@@ -203,6 +204,11 @@ def share(part: int, whole: int) -> str:
 def line(text: object) -> str:
     """Return a text as one line in which nothing but what can be seen is left."""
     return printable_line(str(text))
+
+
+def sentence(text: str) -> str:
+    """Return the text of an exception as one line: a space is between its lines."""
+    return line(" ".join(text.split("\n")))
 
 
 def prose(text: object) -> Markup:

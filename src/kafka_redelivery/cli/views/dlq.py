@@ -52,7 +52,8 @@ def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> Non
     table = plain_table("id", "died", "key", "reason", "exception", "message", "state", "job")
     for each in letters:
         row = (each["id"], printable_time(each["diedMs"]), each["key"] or "")
-        table.add_row(*row, each["reason"], each["exception"], each["message"], each["state"], each["job"] or "")
+        message = _line(each["message"])
+        table.add_row(*row, each["reason"], each["exception"], message, each["state"], each["job"] or "")
     print_table(console, table)
 
 
@@ -93,7 +94,10 @@ def print_preview(console: Console, chosen: Preview) -> None:
         (chosen.fetched, f"of them are fetched from where they came from, {chosen.fetched_bytes:,} bytes"),
         (chosen.by_time_only, "of these are verified by time only: the letter has no key to compare"),
         (chosen.headers_lost, "of them have lost the headers of their records (--restore-headers)"),
-        (chosen.redriven_before, "of them were sent again before"),
+        (
+            chosen.redriven_before,
+            f"of them {'were sent again before' if options.again else 'died again after a redrive'}",
+        ),
     ):
         if number:
             console.print(f"{number} {what}")
@@ -249,6 +253,7 @@ def _summary_document(summary: Summary, limit: int, problem: str = "") -> dict[s
                 **{each.value: value for each, value in row.kind.items()},
                 "letters": row.letters,
                 "states": row.states,
+                "firstMs": row.born_ms,
                 "oldestMs": row.first_ms,
                 "newestMs": row.last_ms,
                 "trend": list(row.trend),
@@ -269,15 +274,18 @@ def _summary_table(
 ) -> Table:
     """Return a row for each kind; with the numbers of letters ``before`` also a column with the difference."""
     changes = [] if before is None else ["change"]
+    shown = summary.rows[:limit]
+    born = ["first"] if any(row.born_ms < row.first_ms for row in shown) else []  # of letters that are not meant
     what = [*by, *(["failure"] if By.FINGERPRINT in by else []), *([] if By.STATE in by else ["states"])]
-    headings = ("letters", *changes, *what, "oldest", "newest", "trend", "expires", "recovered")
+    headings = ("letters", *changes, *what, *born, "oldest", "newest", "trend", "expires", "recovered")
     table = plain_table(*headings, right={"letters", "change"})
-    for row in summary.rows[:limit]:
+    for row in shown:
         change = 0 if before is None else row.letters - before.get(tuple(row.kind.values()), 0)
         cells = [str(row.letters), *([f"{change:+d}" if change else ""] if changes else [])]
         cells += ["" if row.kind[each] is None else str(row.kind[each]) for each in by]
         cells += [_failure(row)] if By.FINGERPRINT in by else []
         cells += [] if By.STATE in by else [", ".join(f"{number} {state}" for state, number in row.states.items())]
+        cells += [printable_time(row.born_ms)] if born else []
         times = (printable_time(row.first_ms), printable_time(row.last_ms), sparkline(row.trend))
         expires = "" if row.expires_ms is None else printable_time(row.expires_ms)
         table.add_row(*cells, *times, expires, f"{row.recovered / row.sent:.0%} of {row.sent}" if row.sent else "")
@@ -294,9 +302,11 @@ def _failure(row: SummaryRow) -> str:
     text = ": ".join(each for each in (row.exception, row.message) if each)
     lines = [_folded(text), *([f"in {row.place}"] if row.place else [])]
     if row.distinct > 1:
-        lines += [f"{letters} x {_folded(text)}" for text, letters in row.texts]
-        more = row.distinct - len(row.texts)
-        lines += [f"{more} more {'text' if more == 1 else 'texts'}"] if more else []
+        look = {_folded(text) for text, _ in row.texts}
+        listed = row.texts if len(look) == len(row.texts) else ()
+        lines += [f"{letters} x {_folded(text)}" for text, letters in listed]
+        more = row.distinct - len(listed)
+        lines += [f"{more} {'more ' if listed else ''}{'text' if more == 1 else 'texts'}"] if more else []
     return "\n".join(lines)
 
 
@@ -305,4 +315,9 @@ def _texts(row: SummaryRow) -> list[dict[str, Any]]:
 
 
 def _folded(text: str) -> str:
+    text = _line(text)
     return text if len(text) <= _FAILURE else text[: _FAILURE - 1] + "…"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split("\n"))

@@ -28,6 +28,9 @@ class SummaryRow(NamedTuple):
 
     first_ms: int
     last_ms: int
+    born_ms: int
+    """When the first letter of this kind died, of all that are kept, also those that are not meant."""
+
     trend: tuple[int, ...]
     """How many died in each of :data:`BUCKETS` equal parts of :attr:`Summary.from_ms` to :attr:`Summary.to_ms`."""
 
@@ -35,7 +38,8 @@ class SummaryRow(NamedTuple):
     """When the first of them expires that has not expired."""
 
     sent: int
-    """How many were sent at least once."""
+    """How many of this kind were sent at least once, of all that are kept, as ``recovered``: else those that are not
+    decided yet would never have been sent."""
 
     recovered: int
     exception: str | None
@@ -69,7 +73,7 @@ class Summary(NamedTuple):
 
     def new_since(self, at_ms: int) -> Summary:
         """Return the kinds whose first letter died at this time (epoch ms) or later, and their letters."""
-        rows = [row for row in self.rows if row.first_ms >= at_ms]
+        rows = [row for row in self.rows if row.born_ms >= at_ms]
         return self._replace(rows=rows, letters=sum(row.letters for row in rows))
 
 
@@ -104,8 +108,7 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, tex
     fine = index.rows(
         f"""
         SELECT {names}, state, least({BUCKETS - 1}, (died_ms - ?) // ?)::INTEGER AS part, count(*),
-               min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), count(*) FILTER (sends > 0),
-               count(*) FILTER (sends > 0 AND state = 'recovered'), max(died_ms) FILTER (fingerprint IS NOT NULL)
+               min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), max(died_ms) FILTER (fingerprint IS NOT NULL)
         FROM letters WHERE {condition.sql}
         GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
@@ -114,14 +117,27 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, tex
     kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for row in fine:
         kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
+    lives = _lives(index, names)
     failures = _failures(index, names, condition, kinds)
     counted = _texts(index, names, condition, texts) if texts else {}
     found = [
-        _row(dict(zip(by, kind, strict=True)), parts, failures.get(kind), counted.get(kind, []))
+        _row(dict(zip(by, kind, strict=True)), parts, lives.get(kind), failures.get(kind), counted.get(kind, []))
         for kind, parts in kinds.items()
     ]
     found.sort(key=lambda each: (-each.letters, [str(value) for value in each.kind.values()]))
     return Summary(found, total, expired, others, unreadable, first_ms, to_ms)
+
+
+def _lives(index: Index, names: str) -> dict[tuple[Any, ...], tuple[int, int, int]]:
+    """Return when the first letter of each kind died, and how many were sent and recovered, whatever is meant."""
+    rows = index.rows(
+        f"""
+        SELECT {names}, min(died_ms), count(*) FILTER (sends > 0), count(*) FILTER (sends > 0 AND state = 'recovered')
+        FROM letters WHERE {index.ours.sql} GROUP BY {names}
+        """,  # noqa: S608 - conditions are compiled
+        index.ours.parameters,
+    )
+    return {row[:-3]: (row[-3], row[-2], row[-1]) for row in rows}
 
 
 def _failures(
@@ -170,6 +186,7 @@ def _texts(
 def _row(
     kind: dict[By, str | int | None],
     parts: Sequence[tuple[Any, ...]],
+    life: tuple[int, int, int] | None,
     failure: tuple[str | None, str | None, str | None] | None,
     texts: Sequence[tuple[str, int, int]],
 ) -> SummaryRow:
@@ -178,18 +195,21 @@ def _row(
     for state, part, letters, *_ in parts:
         states[state] = states.get(state, 0) + letters
         trend[part] += letters
+    first_ms = min(each[3] for each in parts)
+    born_ms, sent, recovered = life or (first_ms, 0, 0)
     exception, message, place = failure or (None, None, None)
     expirations = [each[5] for each in parts if each[5] is not None]
     return SummaryRow(
         kind=kind,
         letters=sum(each[2] for each in parts),
         states=dict(sorted(states.items(), key=lambda each: -each[1])),
-        first_ms=min(each[3] for each in parts),
+        first_ms=first_ms,
         last_ms=max(each[4] for each in parts),
+        born_ms=born_ms,
         trend=tuple(trend),
         expires_ms=min(expirations, default=None),
-        sent=sum(each[6] for each in parts),
-        recovered=sum(each[7] for each in parts),
+        sent=sent,
+        recovered=recovered,
         exception=exception or None,
         message=message or None,
         place=place,

@@ -131,6 +131,16 @@ def test_kinds_that_are_new(index: Index) -> None:
     assert found.new_since(newest + 1).rows == []
 
 
+@pytest.mark.parametrize("selection", [Selection(since_ms=NOW + 30_000), Selection(ids=frozenset({f"{TOPIC}-0@40"}))])
+def test_a_kind_is_not_new_because_a_selection_leaves_out_its_first_letters(index: Index, selection: Selection) -> None:
+    """What was known before is told from what is new whatever is meant."""
+    found = index.summary((By.ORIGIN,), index.condition(selection))
+    born = {row.kind[By.ORIGIN]: row.first_ms for row in index.summary((By.ORIGIN,)).rows}
+    assert all(row.first_ms >= NOW + 30_000 for row in found.rows)
+    assert {row.kind[By.ORIGIN]: row.born_ms for row in found.rows}.items() <= born.items()
+    assert found.new_since(NOW + 30_000).rows == []
+
+
 def test_rows_are_ordered_and_limited(index: Index) -> None:
     """By the time of death, unless another order is given."""
     assert [row.died_ms for row in index.select(limit=3)] == [NOW, NOW + 1000, NOW + 2000]

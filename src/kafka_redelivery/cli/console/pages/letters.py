@@ -42,6 +42,9 @@ def show_failures(console: Console, request: Request) -> Response:
     """Show groups of letters."""
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads, state=UNDECIDED)
     found, fault, remark = answered(console.letters, wanted, lambda: summary(console.letters, wanted))
+    since_ms = wanted.selection.since_ms
+    if found and since_ms is not None:  # those that are new come first
+        found = found._replace(rows=sorted(found.rows, key=lambda row: row.born_ms < since_ms))
     return console.page(
         request,
         "failures.html",
