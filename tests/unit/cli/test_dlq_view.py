@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kafka_redelivery.cli.views.dlq import print_preview, print_summary
+from kafka_redelivery.cli.views.dlq import print_failures, print_preview, print_summary
 from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.index.summary import BUCKETS, Summary, SummaryRow
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, Selection
@@ -15,8 +15,8 @@ from tests.unit.consumers.records import NOW
 _URL = "Client error '404 Not Found' for url 'http://127.0.0.1:8080/charges/"
 
 
-def _shown(*texts: str, born_ms: int = NOW) -> str:
-    row = SummaryRow(
+def _row(*texts: str, born_ms: int = NOW) -> SummaryRow:
+    return SummaryRow(
         kind={By.ORIGIN: "orders", By.REASON: "redeliveries_exceeded", By.FINGERPRINT: "0123456789abcdef"},
         letters=3,
         states={"waiting": 3},
@@ -33,6 +33,10 @@ def _shown(*texts: str, born_ms: int = NOW) -> str:
         texts=tuple((each, 1) for each in texts),
         distinct=len(texts),
     )
+
+
+def _shown(*texts: str, born_ms: int = NOW) -> str:
+    row = _row(*texts, born_ms=born_ms)
     console = Console(file=io.StringIO(), width=250)
     print_summary(console, Summary([row], 3, 0, 0, 0, NOW, NOW), DEFAULT_BY, 50, as_json=False)
     assert isinstance(console.file, io.StringIO)
@@ -68,3 +72,14 @@ def test_letters_of_records_that_were_sent_before(again: bool, text: str) -> Non
     print_preview(console, found)
     assert isinstance(console.file, io.StringIO)
     assert text in console.file.getvalue()
+
+
+def test_an_action_names_the_failures_of_its_letters() -> None:
+    """A fingerprint alone says nothing to a person who is asked whether to send them."""
+    console = Console(file=io.StringIO(), width=250)
+    rows = [_row(f"no {each}") for each in range(7)]
+    print_failures(console, Summary(rows, 21, 0, 0, 0, NOW, NOW))
+    assert isinstance(console.file, io.StringIO)
+    first, *_, last = lines = console.file.getvalue().splitlines()
+    assert (first, last) == ("selected: 3 x HTTPStatusError: no 0 in shop.charge", "selected: 6 of 2 more failures")
+    assert len(lines) == 6

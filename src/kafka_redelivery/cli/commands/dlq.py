@@ -121,6 +121,7 @@ class Sending(Selecting, ABC):
 
     def __call__(self) -> None:
         """Show what the job would do, ask, create it and run it."""
+        from kafka_redelivery.cli.views.dlq import print_failures
         from kafka_redelivery.dead_letters.creation import create_job
 
         wanted = self.selection()
@@ -130,9 +131,13 @@ class Sending(Selecting, ABC):
         if not self.dry_run:
             create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
         with self.refreshed_index(settings, wanted) as index:
-            job = create_job(
-                settings, index, wanted, options, self._agrees, note=self.note, skip_refused=self.skip_refused
-            )
+
+            def agrees(chosen: Preview) -> bool:
+                if not self.as_json:
+                    print_failures(stdout(), index.summary(meant=index.condition(wanted)))
+                return self._agrees(chosen)
+
+            job = create_job(settings, index, wanted, options, agrees, note=self.note, skip_refused=self.skip_refused)
         if job is not None:
             run_job(job, as_json=self.as_json, created=True)
 

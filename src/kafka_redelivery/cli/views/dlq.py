@@ -25,6 +25,8 @@ from kafka_redelivery.transport.protocols import Partition
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _FAILURE: Final = 60
+_FAILURES: Final = 5
+"""Kinds of failures that are named before their letters are sent or set aside."""
 
 
 def print_kinds(
@@ -66,6 +68,16 @@ def print_exportable(console: Console, found: Exportable) -> None:
         print_table(console, table)
     expired = f", {found.expired} of them expired" if found.expired else ""
     console.print(f"{found.total} dead letters to export{expired}")
+
+
+def print_failures(console: Console, found: Summary) -> None:
+    """Print which failures the selected letters have."""
+    for row in found.rows[:_FAILURES]:
+        console.print(f"selected: {row.letters} x {' '.join(_cause(row))}")
+    more = found.rows[_FAILURES:]
+    if more:
+        kinds = "failure" if len(more) == 1 else "failures"
+        console.print(f"selected: {sum(row.letters for row in more)} of {len(more)} more {kinds}")
 
 
 def print_preview(console: Console, chosen: Preview) -> None:
@@ -298,9 +310,13 @@ def sparkline(numbers: Sequence[int]) -> str:
     return "".join(" " if not each else _BARS[(each * len(_BARS) - 1) // highest] for each in numbers)
 
 
-def _failure(row: SummaryRow) -> str:
+def _cause(row: SummaryRow) -> list[str]:
     text = ": ".join(each for each in (row.exception, row.message) if each)
-    lines = [_folded(text), *([f"in {row.place}"] if row.place else [])]
+    return [_folded(text), *([f"in {row.place}"] if row.place else [])]
+
+
+def _failure(row: SummaryRow) -> str:
+    lines = _cause(row)
     if row.distinct > 1:
         look = {_folded(text) for text, _ in row.texts}
         listed = row.texts if len(look) == len(row.texts) else ()

@@ -72,4 +72,6 @@ def test_a_job_that_runs_says_how_long(tmp_path: Path) -> None:
     """280 letters at 5 in a second."""
     page = client(guarded(_console(tmp_path, _document("unfinished"), 5))).get(f"/jobs/{NAME}").text
     assert "about 56 s left" in page
-    assert "redelivery dlq resume" in page
+    assert "redelivery dlq resume" in page.partition('id="job"')[2].partition("How it was made")[0], (
+        "stays when it ends"
+    )

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.dead_letters.index.facts import action_rows, actions_table
 from kafka_redelivery.dead_letters.index.files import IndexFolder, Manifest
+from kafka_redelivery.dead_letters.index.rows import table_of
 from kafka_redelivery.dead_letters.index.store import Store
-from kafka_redelivery.dead_letters.letter import Standing
+from kafka_redelivery.dead_letters.letter import By, LetterState, Selection, Standing
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     Action,
@@ -30,8 +31,8 @@ from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import RedriveMark
 from tests.examples import share
-from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC
-from tests.unit.dead_letters.index.test_selecting import opened
+from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, rows_of
+from tests.unit.dead_letters.index.test_selecting import LETTERS, opened
 from tests.unit.dead_letters.model import Standings
 
 OFFSETS = 2
@@ -192,3 +193,37 @@ def test_the_last_outcome_and_the_first_reason_count() -> None:
     for cut in range(len(actions) + 1):
         found, _ = _refreshed([[written], []], [actions[:cut], actions[cut:]])
         assert [found[0, offset].state for offset in range(3)] == ["expired", "gone", "parked"]
+
+
+def test_a_kind_has_what_was_sent_also_if_only_the_others_are_meant(tmp_path: Path) -> None:
+    """Else of letters that need a decision none would ever have been sent, although a redrive was in vain."""
+    records = _job("a", 0, {_SLICES[0]: frozenset({0, 2})})
+    log = JobLog()
+    for offset, (key, value) in enumerate(records):
+        log.add(offset, key, value)
+    log.settle()
+    outcomes = [Outcome.RECOVERED, Outcome.DEAD_AGAIN]
+    actions = [
+        progress_record("a", 0, ChunkProgress(through=2, sent=2), 1),
+        *(outcome_record(RedriveMark("a", 0, at, 1), outcome, 1) for at, outcome in enumerate(outcomes)),
+    ]
+    folder = IndexFolder(tmp_path / "index")
+    store = Store(folder)
+    letters = store.write("letters", [table_of(rows_of().columns(batch_of(LETTERS[:6])))])
+    read = [found for found in (_read(*each) for each in actions) if found is not None]
+    rows = list(action_rows(read, 0))
+    facts = Manifest(basis=BASIS).facts
+    facts = replace(
+        facts,
+        sequence=len(rows),
+        action_files=(store.write("actions", [actions_table(rows)]),),
+        owned_file=store.owned(log.jobs.values()),
+    )
+    manifest = Manifest(basis=BASIS, slots=SLOTS, letter_files=(letters,), facts=facts)
+    folder.publish(replace(manifest, standings_file=store.standings(manifest)))
+    store.close()
+    index = opened(folder)
+    waiting = index.condition(Selection(states=(LetterState.WAITING,)))
+    [found] = index.summary((By.GROUP,), waiting).rows
+    index.close()
+    assert (found.letters, found.sent, found.recovered) == (4, 2, 1)
