@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_redelivery.dead_letters.index.sql import Condition, table_for, unexpired
+from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, table_for, unexpired
 from kafka_redelivery.dead_letters.letter import By
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, tex
     fine = index.rows(
         f"""
         SELECT {names}, state, least({BUCKETS - 1}, (died_ms - ?) // ?)::INTEGER AS part, count(*),
-               min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), max(died_ms) FILTER (fingerprint IS NOT NULL)
+               min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), count(*) FILTER (sends > 0),
+               count(*) FILTER (sends > 0 AND state = 'recovered'), max(died_ms) FILTER (fingerprint IS NOT NULL)
         FROM letters WHERE {condition.sql}
         GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
@@ -117,7 +118,7 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, tex
     kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for row in fine:
         kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
-    lives = _lives(index, names)
+    lives = {} if meant == EVERY and not expired else _lives(index, names)
     failures = _failures(index, names, condition, kinds)
     counted = _texts(index, names, condition, texts) if texts else {}
     found = [
@@ -196,7 +197,7 @@ def _row(
         states[state] = states.get(state, 0) + letters
         trend[part] += letters
     first_ms = min(each[3] for each in parts)
-    born_ms, sent, recovered = life or (first_ms, 0, 0)
+    born_ms, sent, recovered = life or (first_ms, sum(each[6] for each in parts), sum(each[7] for each in parts))
     exception, message, place = failure or (None, None, None)
     expirations = [each[5] for each in parts if each[5] is not None]
     return SummaryRow(
