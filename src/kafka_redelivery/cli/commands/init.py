@@ -165,7 +165,7 @@ def init(
         (folder / name).write_text(text, encoding="utf-8")
         print_text(f"wrote {folder / name}")
     print_text(f"\nnext, in {folder.absolute()}:")
-    print_text("  pytest                                       tests the handler, without Kafka")
+    print_text("  pip install pytest && python -m pytest       tests the handler, without Kafka")
     print_text("  docker compose up --wait                     starts a Kafka with the topics")
     print_text("  redelivery topology apply && redelivery run  creates the topics of the group, and handles orders")
     print_text("\nA Kafka without Docker: redelivery broker --port 9092 --topic orders=3 --topic receipts=3")
