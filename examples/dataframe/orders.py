@@ -1,5 +1,7 @@
 """Orders become rows of a Delta table. Negative ones are dead letters; those without a rate are tried again."""
 
+from contextlib import suppress
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,7 +34,9 @@ def main() -> None:
     r.apply()
     table = r.delta("silver", through="orders.clean")
     query = r.start(spark, lambda orders: clean(orders, rates), to=table, schema=SCHEMA)
-    query.awaitTermination()
+    with suppress(KeyboardInterrupt):
+        query.awaitTermination()
+    query.stop()  # finishes the micro-batch
 
 
 if __name__ == "__main__":

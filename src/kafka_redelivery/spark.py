@@ -86,7 +86,7 @@ class DeltaTable:
 
     path: str
     through: str
-    partition_by: tuple[str, ...] = ()
+    partition_by: str | tuple[str, ...] = ()
     trigger: timedelta = timedelta(minutes=1)
     where: Column | None = None
 
@@ -184,7 +184,7 @@ class Redelivery:
         path: str,
         *,
         through: str,
-        partition_by: tuple[str, ...] = (),
+        partition_by: str | tuple[str, ...] = (),
         trigger: timedelta = timedelta(minutes=1),
         where: Column | None = None,
     ) -> DeltaTable:
@@ -194,7 +194,7 @@ class Redelivery:
             path: the folder of the table.
             through: the topic that its rows pass through. It must exist; its retention limits how long the table may
                 be away.
-            partition_by: columns that divide the table.
+            partition_by: the column or columns that divide the table.
             trigger: time from one append to the next.
             where: which rows are appended; ``None`` = all. The record of another row is acknowledged without it.
         """
@@ -224,6 +224,11 @@ class Redelivery:
             ConfigurationError, PipelineRefusedError, TransportError: as in :meth:`start`.
         """
         refuse_session(spark)
+        for name, time in (("start", start), ("end", end)):
+            if not (time is None or isinstance(time, datetime)):
+                raise PipelineRefusedError(
+                    f"{name} is {time!r}: pass a datetime, such as datetime(2026, 1, 31, tzinfo=UTC)"
+                )
         definition = self._app.definition()
         settings = definition.settings
         found = _transformation(definition, lambda given: given, schema)
@@ -468,10 +473,17 @@ def _transformation(
 
 
 def _target(to: KafkaTopic | DeltaTable | None) -> tuple[KafkaTopic | None, SinkSection | None]:
-    """Return the topic that rows are sent to, and the section of a table."""
+    """Return the topic that rows are sent to, and the section of a table.
+
+    Raises:
+        PipelineRefusedError: it is no target.
+    """
+    if not (to is None or isinstance(to, (KafkaTopic, DeltaTable))):
+        raise PipelineRefusedError(f"to is {to!r}: pass r.kafka(topic) or r.delta(path, through=topic)")
     if not isinstance(to, DeltaTable):
         return to, None
-    sink = SinkSection(topic=to.through, path=to.path, partition_by=to.partition_by, trigger=to.trigger)
+    columns = (to.partition_by,) if isinstance(to.partition_by, str) else to.partition_by
+    sink = SinkSection(topic=to.through, path=to.path, partition_by=columns, trigger=to.trigger)
     return KafkaTopic(to.through, where=to.where), sink
 
 

@@ -1,13 +1,16 @@
 """What the door to Spark refuses before anything is opened, and how a query ends."""
 
+import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.types import IntegerType, StructType
 
+from kafka_redelivery import spark
 from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.spark import KafkaTopic, Query, Redelivery, check_formats, check_output, refuse_session
@@ -58,6 +61,33 @@ def test_an_output_that_a_row_cannot_become_is_refused(section: dict[str, dict[s
     key: Any = "a column" if "key" in section else None  # a real one needs Spark
     with pytest.raises(PipelineRefusedError, match=text):
         check_output(settings, KafkaTopic("t", key=key))
+
+
+def _redelivery() -> Redelivery:
+    return Redelivery(group="g", kafka={"bootstrap.servers": "nowhere"}, sources=["s"])
+
+
+@pytest.mark.parametrize("to", ["receipts", Path("silver")])
+def test_a_target_by_its_name_alone_is_refused(monkeypatch: pytest.MonkeyPatch, to: object) -> None:
+    """As Spark's users may write it; the message has both calls."""
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    with pytest.raises(PipelineRefusedError, match=re.escape(f"to is {to!r}: pass r.kafka(topic) or r.delta(")):
+        _redelivery().start(None, lambda rows: rows, to=to)  # type: ignore[arg-type]
+
+
+def test_one_column_partitions_a_table() -> None:
+    """As with ``partitionBy`` in Spark."""
+    _, section = spark._target(_redelivery().delta("silver", through="orders.clean", partition_by="day"))
+    assert section is not None
+    assert section.partition_by == ("day",)
+
+
+@pytest.mark.parametrize("times", [("2026-01-01",), (None, 1767225600)])
+def test_a_time_that_is_no_datetime_is_refused(monkeypatch: pytest.MonkeyPatch, times: tuple[object]) -> None:
+    """Before Kafka is asked."""
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    with pytest.raises(PipelineRefusedError, match=r"pass a datetime, such as datetime\(2026, 1, 31, tzinfo=UTC\)"):
+        _redelivery().read(None, *times)  # type: ignore[arg-type]
 
 
 def _query(run: Callable[[Shutdown], None]) -> Query:
