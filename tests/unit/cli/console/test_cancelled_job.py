@@ -75,3 +75,10 @@ def test_a_job_that_runs_says_how_long(tmp_path: Path) -> None:
     assert "redelivery dlq resume" in page.partition('id="job"')[2].partition("How it was made")[0], (
         "stays when it ends"
     )
+
+
+def test_the_list_says_why(tmp_path: Path) -> None:
+    """The note tells jobs apart better than their names do."""
+    document = _document("unfinished", note="bank says <fixed>")
+    page = client(guarded(_console(tmp_path, document, 5))).get("/jobs").text
+    assert "“bank says &lt;fixed&gt;”" in page
