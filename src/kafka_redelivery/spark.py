@@ -24,6 +24,8 @@ It needs the extra ``spark``.
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -372,6 +374,8 @@ class Query:
 def session_settings(*, delta: bool = False) -> dict[str, Any]:
     """Return the settings of a session with the jars that PySpark does not bring, for ``builder.config(map=...)``.
 
+    Python workers will use this interpreter, unless PYSPARK_PYTHON names another one or the job is submitted.
+
     Args:
         delta: with Delta Lake, besides the Kafka connector.
 
@@ -379,6 +383,8 @@ def session_settings(*, delta: bool = False) -> dict[str, Any]:
         PipelineRefusedError: the version of PySpark is not supported.
         TransportError: a jar cannot be downloaded, or does not match its pinned hash.
     """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which alone reads a setting for it
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = (CONNECTOR, DELTA) if delta else (CONNECTOR,)
     found: dict[str, Any] = with_jars({}, jars)
     for each in jars:

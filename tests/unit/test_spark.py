@@ -1,6 +1,8 @@
 """What the door to Spark refuses before anything is opened, and how a query ends."""
 
+import os
 import re
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +15,15 @@ from pyspark.sql.types import IntegerType, StructType
 from kafka_redelivery import spark
 from kafka_redelivery.pipeline.errors import PipelineRefusedError, StreamHaltedError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
-from kafka_redelivery.spark import KafkaTopic, Query, Redelivery, check_formats, check_output, refuse_session
+from kafka_redelivery.spark import (
+    KafkaTopic,
+    Query,
+    Redelivery,
+    check_formats,
+    check_output,
+    refuse_session,
+    session_settings,
+)
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
@@ -73,6 +83,24 @@ def test_a_target_by_its_name_alone_is_refused(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(spark, "refuse_session", lambda _: None)
     with pytest.raises(PipelineRefusedError, match=re.escape(f"to is {to!r}: pass r.kafka(topic) or r.delta(")):
         _redelivery().start(None, lambda rows: rows, to=to)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("environment", "python"),
+    [
+        ({}, sys.executable),
+        ({"PYSPARK_PYTHON": "/opt/python"}, "/opt/python"),
+        ({"PYSPARK_GATEWAY_PORT": "25333"}, None),
+    ],
+)
+def test_workers_of_a_session_use_this_python(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], python: str | None
+) -> None:
+    """PySpark would use ``python3`` of PATH, without this package. What is chosen or submitted is kept."""
+    monkeypatch.setattr(spark, "with_jars", lambda *_: {})
+    monkeypatch.setattr(os, "environ", environment)
+    session_settings()
+    assert os.environ.get("PYSPARK_PYTHON") == python
 
 
 def test_one_column_partitions_a_table() -> None:

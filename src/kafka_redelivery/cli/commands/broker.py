@@ -72,5 +72,5 @@ def broker(
 def _topic(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if not (name and number.isascii() and number.isdigit() and int(number) > 0):
-        raise typer.BadParameter(f"{text!r} is not NAME=PARTITIONS", param_hint="--topic")
+        raise typer.BadParameter(f"{text!r} is not NAME=PARTITIONS, such as orders=3", param_hint="--topic")
     return name, int(number)

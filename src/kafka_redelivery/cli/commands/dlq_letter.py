@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafka_redelivery.dead_letters.editing import LetterEditing
     from kafka_redelivery.dead_letters.showing import Shown
 
-LetterId = Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET of the dead letter.")]
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET, as `dlq list --each` prints it.")]
 
 _PREVIOUS: Final = "previous"
 _EDITOR: Final = "vi"
