@@ -79,7 +79,7 @@ class Drained:
     """Messages left in the queue, because it is not known that STOMP shows all that they contain, by the reason."""
 
     refused: Counter[str] = field(default_factory=Counter)
-    """Messages left in the queue, because Kafka refuses their dead letters, by the reason."""
+    """Messages left in the queue, because Kafka refuses their dead letters, by the reason for one of them."""
 
     held: int | None = None
     """Messages that the queue has and did not deliver: another reader holds them, or one that was killed.
@@ -122,13 +122,16 @@ class Drain:
         self._settings, self._origin, self._key = settings, origin, key
         self._counts: Mapping[str, int] = ClusterAdmin(settings.kafka).partition_counts()
         self._partitions = letter_partitions(settings, self._counts)
-        self._targets = _targets(settings, self._counts)
+        self._targets = letter_targets(settings, self._counts)
         self._offsets = PartitionOffsets(settings.kafka)
         self._ids = letter_topic_ids(settings, self._offsets.calls)
         if origin is not None and origin not in self._targets:
             known = ", ".join(sorted(self._targets)) or "none"
             raise RedriveError(f"{origin} is no source with a dead-letter topic in this cluster; there are: {known}")
         self._present: set[str] = set()
+        self._whys: dict[str, str] = {}
+        """By topic, why Kafka refuses the first dead letter that is too large: the text of each has its size."""
+
         self._refused: dict[str, str] = {}
         """Of messages that are no dead letters because of Kafka, by their identity the reason."""
 
@@ -217,7 +220,7 @@ class Drain:
             self.result.present += 1
         else:
             self._present.add(message.identity)
-            topic, key = self._targets[source], message.key(self._key)
+            topic, key = self._targets[source][message.is_expired], message.key(self._key)
             lineage = message.lineage(source, key, self._counts.get(source, self._counts[topic]))
             headers = message.dead_letter(lineage, self._settings.group)
             return ProducerRecord(topic, lineage.partition % self._counts[topic], key, message.body, headers)
@@ -266,9 +269,11 @@ class Drain:
         written = [message for message, record in chunk if record is not None]
         refused: set[str] = set()
         for each in error.refused:
-            why = refusal(each, records)
             if each.cause.outside:
-                raise RedriveError(f"a letter stays in the queue: {why}") from error
+                raise RedriveError(f"a letter stays in the queue: {refusal(each, records)}") from error
+            why = self._whys.setdefault(
+                records[each.index].topic, f"{refusal(each, records)}; raise that limit, and import again"
+            )
             refused.add(written[each.index].identity)
             self._refused[written[each.index].identity] = why
             self.result.refused[why] += 1
@@ -292,11 +297,11 @@ class Drain:
         return added
 
 
-def _targets(settings: Settings, counts: Mapping[str, int]) -> dict[str, str]:
+def letter_targets(settings: Settings, counts: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+    """Return the dead-letter topics of each source that has one: for messages that failed, and that expired."""
     naming, found = settings.naming(), {}
     for source, entry in settings.entries().items():
-        for template in entry.dead_letter_strategy.templates[:1]:  # the other one is for expired records
-            topic = naming.dead_letter_topic(template, source)
-            if topic in counts:
-                found[source] = topic
+        topics = [naming.dead_letter_topic(each, source) for each in entry.dead_letter_strategy.templates]
+        if topics and topics[0] in counts:
+            found[source] = (topics[0], topics[-1] if topics[-1] in counts else topics[0])
     return found

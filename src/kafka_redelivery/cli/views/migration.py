@@ -303,9 +303,10 @@ def _letters(dialect: str) -> Iterator[tuple[str, str]]:
 
 
 def _letter_queues(moved: Moved) -> list[str]:
-    """Return the broker's dead-letter queues, as far as the settings of the sources name them."""
+    """Return the broker's dead-letter queues, then those of expired messages, as far as the settings name them."""
     explained = [each for service in moved.services for each in service.destinations if each["dead_letter_topic"]]
-    return list(dict.fromkeys(name for name in map(_letter_queue, explained) if name))
+    names = [*map(_letter_queue, explained), *map(_expiry_queue, explained)]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _letter_queue(explained: Mapping[str, Any]) -> str:
@@ -318,6 +319,17 @@ def _letter_queue(explained: Mapping[str, Any]) -> str:
         address = without_kind(explained["destination"])
         return f"{settings['dead-letter-queue-prefix']}{address}{settings['dead-letter-queue-suffix']}"
     return settings["dead-letter-address"] or ""
+
+
+def _expiry_queue(explained: Mapping[str, Any]) -> str:
+    """Return Artemis's queue for what expires; empty if there is none. Classic has its dead-letter queue for it."""
+    settings = explained["policy"]
+    if explained["dead_letter_strategy"] is not None or not settings["expiry-address"]:
+        return ""
+    if settings["auto-create-expiry-resources"]:
+        address = without_kind(explained["destination"])
+        return f"{settings['expiry-queue-prefix']}{address}{settings['expiry-queue-suffix']}"
+    return str(settings["expiry-address"])
 
 
 def _letter_commands(moved: Moved) -> list[str]:

@@ -228,6 +228,11 @@ class BrokerMessage(NamedTuple):
         headers = dead_letter_headers(lineage, group, self._properties(), decision, self._number(ACTUAL_EXPIRY))
         return [*headers, (IMPORTED_FROM, self.identity.encode())]
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether the message expired, rather than failed."""
+        return self._cause()[0] is Reason.EXPIRED
+
     def _properties(self) -> HeaderList:
         found: HeaderList = [
             (_JMS.get(name, name), value.encode())

@@ -529,14 +529,17 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         """Have all messages delivered again that are not acknowledged, and more behind them, if there may be more.
 
         Classic reads 200 messages of a queue ahead, whatever it may send; then it waits for an acknowledgement.
+        Artemis sends nothing behind a message that is larger than the window.
 
         Returns:
-            whether there may. If not, the last call has brought no message more than the one before.
+            whether there may. If not, the last call has brought no message more than the one before, and on Artemis
+            the window is as wide as it can be.
 
         Raises:
             QueueError: the connection has ended.
         """
-        if self._browses or self._unacknowledged <= self._seen:
+        is_widest = self._server is not Server.ARTEMIS or self._window == _WIDEST[self._server]
+        if self._browses or self._unacknowledged <= (self._seen if is_widest else 0):
             return False
         self._seen, self._unacknowledged = self._unacknowledged, 0
         before, self._subscription = self._subscription, f"{self._token}.{next(self._numbers)}"

@@ -110,6 +110,17 @@ def test_destinations_that_the_file_does_not_list(tmp_path: Path) -> None:
     assert "DLQ.free" not in str(planned(CLASSIC.format(""), tmp_path, "--destination", "free")["letters"]["queues"])
 
 
+def test_the_queues_of_expired_messages(tmp_path: Path) -> None:
+    """They are imported, too; Artemis may make one for each address."""
+    own = "<address-setting match='own'><auto-create-expiry-resources>true</auto-create-expiry-resources>"
+    text = ARTEMIS.format("CORE").replace(
+        "<redelivery-delay>", "<expiry-address>Old</expiry-address><redelivery-delay>"
+    )
+    text = text.replace("</address-settings>", f"{own}</address-setting></address-settings>")
+    document = planned(text, tmp_path, "--destination", "orders", "--destination", "own")
+    assert document["letters"]["queues"] == ["DLQ", "Old", "EXP.own"]
+
+
 @pytest.mark.parametrize(
     ("protocols", "url"), [("CORE,STOMP", "stomp://USER@HOST:61616"), ("CORE,AMQP", "stomp://USER@HOST:61613")]
 )

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from kafka_redelivery.dead_letters.draining import letter_targets
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.wire.headers import read_lineage, users_own
 from kafka_redelivery.transport.activemq.broker_message import BrokerMessage, Server
@@ -50,6 +52,18 @@ ARTEMIS = {
     "content-length": "7",
 }
 
+_EXPIRING = """
+group: billing
+kafka: {bootstrap.servers: "localhost:9092"}
+sources: [{topic: orders}, {topic: bills}, {topic: audit}]
+artemis:
+  address-settings:
+    - {match: "#", dead-letter-address: DLQ}
+    - {match: orders, expiry-address: Expired}
+    - {match: bills, expiry-address: Absent}
+handler: {callable: "examples:handle"}
+"""
+
 
 def headers(frame: dict[str, str], **more: str) -> dict[str, bytes | None]:
     """Return the headers of the dead letter that a frame becomes."""
@@ -93,6 +107,15 @@ def test_causes() -> None:
     assert cause(ARTEMIS) == (exceeded, "", "")
     assert cause(ARTEMIS, _AMQ_ACTUAL_EXPIRY="1795436398800") == ("expired", "", "")
     assert headers(ARTEMIS, _AMQ_ACTUAL_EXPIRY="1795436398800")["_AMQ_ACTUAL_EXPIRY"] == b"1795436398800"
+
+
+def test_an_expired_one_goes_where_expired_records_go() -> None:
+    """The configuration of Artemis has an expiry address; without its topic it is a dead letter like others."""
+    assert not BrokerMessage(ARTEMIS, b"").is_expired
+    assert BrokerMessage(ARTEMIS | {"_AMQ_ACTUAL_EXPIRY": "1795436398800"}, b"").is_expired
+    settings = load_settings(_EXPIRING)
+    targets = letter_targets(settings, {"DLQ": 3, "Expired": 3})
+    assert targets == {"orders": ("DLQ", "Expired"), "bills": ("DLQ", "DLQ"), "audit": ("DLQ", "DLQ")}
 
 
 def test_a_duplicate_has_a_reason_of_its_own() -> None:
