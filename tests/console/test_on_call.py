@@ -65,6 +65,7 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
         page.get_by_role("button", name="Redrive").click()
         expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} letters to send")
         expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} to {READY}")
+        expect(page.locator("main")).to_contain_text(f"{unknown - 1} UnknownPlaneError")
         page.get_by_label("Note").fill("the planes are there now")
         page.get_by_label("Rate").fill(str(RATE))
         page.get_by_label("Rate").press("Tab")

@@ -175,6 +175,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/outages/close", group.close_outage, "POST"),
         page("/failures", letters.show_failures),
         page("/failures/texts", letters.show_texts),
+        page("/failures/names", letters.show_names),
         page("/failures/{what}", letters.show_picked),
         page("/letters", letters.show),
         page("/search", find.search),

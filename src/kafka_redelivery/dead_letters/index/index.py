@@ -102,7 +102,7 @@ class Index:
         self._settings, self._basis, self._folder, self._clock, self._base = settings, basis, folder, clock, base
         self._duckdb: duckdb.DuckDBPyConnection | None = None
         self._manifest: Manifest | None = None
-        self._known: dict[str, list[tuple[Any, ...]]] = {}
+        self._known: dict[tuple[str, tuple[object, ...]], list[tuple[Any, ...]]] = {}
         self._question: Question | None = None
 
     @classmethod
@@ -408,16 +408,16 @@ class Index:
             self.refresh(anew=True)
         raise RedriveError("the letters have changed since they were shown, so nothing is done; preview again")
 
-    def once(self, sql: str) -> list[tuple[Any, ...]]:
+    def once(self, sql: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """Return what :meth:`rows` returns; asked once as long as the index is open, if it is not much.
 
         For a few constant queries whose rows depend on the index alone.
         """
-        found = self._known.get(sql)
+        found = self._known.get((sql, parameters))
         if found is None:
-            found = self.rows(sql)
+            found = self.rows(sql, parameters)
             if len(found) <= _KNOWN_ROWS:
-                self._known[sql] = found
+                self._known[sql, parameters] = found
         return found
 
     def _query(

@@ -131,7 +131,7 @@ def summarise(index: Index, meant: Condition, by: Sequence[By], now_ms: int, tex
 
 def _lives(index: Index, names: str) -> dict[tuple[Any, ...], tuple[int, int, int]]:
     """Return when the first letter of each kind died, and how many were sent and recovered, whatever is meant."""
-    rows = index.rows(
+    rows = index.once(
         f"""
         SELECT {names}, min(died_ms), count(*) FILTER (sends > 0), count(*) FILTER (sends > 0 AND state = 'recovered')
         FROM letters WHERE {index.ours.sql} GROUP BY {names}

@@ -29,6 +29,9 @@ from kafka_redelivery.dead_letters.reading import no_progress
 _KINDS: Final = 100
 """Groups of letters that are shown."""
 
+_NAMED: Final = 5
+"""Groups of letters that a preview names."""
+
 _TEXTS: Final = 20
 """Distinct texts of a group that are shown."""
 
@@ -64,6 +67,14 @@ def show_texts(console: Console, request: Request) -> Response:
     found, fault, remark = answered(console.letters, wanted, lambda: summary(console.letters, wanted, texts=_TEXTS))
     status = 400 if wanted.faults else 200
     return console.page(request, "parts/texts.html", status, summary=found, fault=fault, remark=remark)
+
+
+def show_names(console: Console, request: Request) -> Response:
+    """Name the failures of a selection for a preview, which is there before: to group the letters takes longer."""
+    wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
+    found, fault, remark = answered(console.letters, wanted, lambda: summary(console.letters, wanted))
+    status = 400 if wanted.faults else 200
+    return console.page(request, "parts/names.html", status, summary=found, shown=_NAMED, fault=fault, remark=remark)
 
 
 def show(console: Console, request: Request) -> Response:

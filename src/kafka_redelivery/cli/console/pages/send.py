@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, answered, preview_of, removable_of, summary, undecoded
+from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, preview_of, removable_of, undecoded
 from kafka_redelivery.cli.console.requests import action, go_to, note_of, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import Phase, Task, signature
@@ -29,10 +29,6 @@ from kafka_redelivery.transport.protocols import Partition
 
 _SETTLED_S: Final = 3.0
 """A small job is created in this time, so that its own page is shown at once."""
-
-
-_FAILURES: Final = 5
-"""Kinds of failures that a preview names."""
 
 
 class Asked(NamedTuple):
@@ -86,16 +82,7 @@ def _page(console: Console, request: Request, asked: Asked, status: int = HTTPSt
     preview = asked.preview
     letters = 0 if preview is None else preview.total
     counts = console.options.needs_number(letters, discard=asked.options.discard)
-    failures, _, _ = answered(console.letters, asked.wanted, lambda: summary(console.letters, asked.wanted))
-    context = {
-        "asked": asked,
-        "failures": failures,
-        "shown": _FAILURES,
-        "counts": counts,
-        "notice": "",
-        "number_fault": "",
-        **more,
-    }
+    context = {"asked": asked, "counts": counts, "notice": "", "number_fault": "", **more}
     return console.page(request, "send.html", status, **context)
 
 
