@@ -11,8 +11,7 @@ from tests.scenarios.waiting import until
 def test_each_of_twelve_failing_orders_has_a_line(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of one exception class and within seconds; the worker stops in between, so that no line can be late.
 
-    The first of ten seconds has the frames of its traceback. A retry has them once per class and line: the slot logs
-    them.
+    Each has the frames of its traceback. A retry has them once per class and line: the slot logs them.
     """
     monkeypatch.setenv("REDELIVERY_LOG_FORMAT", "json")
     policy = {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200}
@@ -25,7 +24,6 @@ def test_each_of_twelve_failing_orders_has_a_line(group: Group, monkeypatch: pyt
     logged = [json.loads(line) for line in worker.log.splitlines()]
     lines = {line["origin"]: line for line in logged if " dead-lettered " in line["message"]}
     letters = group.cluster.read(group.dead_letters)
-    framed = 0
     assert {letter.header("_AMQ_ORIG_MESSAGE_ID") for letter in letters} == lines.keys()
     for letter in letters:
         origin = letter.header("_AMQ_ORIG_MESSAGE_ID")
@@ -38,8 +36,6 @@ def test_each_of_twelve_failing_orders_has_a_line(group: Group, monkeypatch: pyt
         cause, _, frames = text.partition("\n")
         assert cause.endswith(f": {line['exception']}")
         assert not cause.endswith(": ")
-        assert ("raise ValueError(" in frames) == bool(frames)
-        framed += bool(frames)
-    assert 0 < framed < len(letters)
+        assert "raise ValueError(" in frames
     [traceback] = [line for line in logged if "Traceback" in line.get("exception", "")]
     assert (traceback["origin"] in lines, traceback["attempt"]) == (True, 1)

@@ -30,8 +30,7 @@ _log = logging.getLogger(__name__)
 
 WINDOW_S = 10.0
 MAX_LINES = 100
-"""Lines per window about dead letters of one exception class and place; as many about discarded records. The first one
-has the traceback."""
+"""Lines per window about dead letters of one exception class and place; as many about discarded records."""
 
 MAX_RETRY_LINES = 5
 """Lines per window about retries of one exception class and place. A record that fails for good has its own line."""
@@ -110,7 +109,7 @@ class FailureLog:
                 fields["reason"] = str(reason)
                 verb = "dead-lettered" if isinstance(decision, DeadLetter) else "discarded"
                 line = "%s %s (%s) %s: %s%s"
-                frames = traceback_text(failure.chain) if number == 1 else ""
+                frames = traceback_text(failure.chain)
                 _log.warning(line, record, verb, reason, _after(deliveries), cause, frames, extra=fields)
             case _:
                 pass
