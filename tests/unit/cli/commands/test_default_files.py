@@ -40,7 +40,7 @@ def test_a_default_file_is_imported(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DEFAULTS, ids=lambda path: path.stem)
 def test_a_default_file_is_planned(path: Path) -> None:
-    """The report has the deliveries of the defaults, the dead-letter queue, and the connector for it."""
+    """The report has the deliveries of the defaults, the queues of dead letters, and the connector for it."""
     version = path.stem.partition("-")[2]
     report = json.loads(
         run("migrate", "plan", str(path), "--destination", "orders", "--broker-version", version, "--json").stdout
@@ -48,7 +48,7 @@ def test_a_default_file_is_planned(path: Path) -> None:
     (service,) = report["services"]
     is_artemis = path.stem.startswith("artemis")
     assert service["destinations"][0]["max_deliveries"] == (10 if is_artemis else 7)
-    assert report["letters"]["queues"] == ["DLQ" if is_artemis else "ActiveMQ.DLQ"]
+    assert report["letters"]["queues"] == (["DLQ", "ExpiryQueue"] if is_artemis else ["ActiveMQ.DLQ"])
     shown = run("migrate", "plan", str(path), "--destination", "orders", "--broker-version", version).stdout
     assert ("has no STOMP connector" not in shown) == (is_artemis or version in STOMP)
 

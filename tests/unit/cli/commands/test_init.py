@@ -33,7 +33,11 @@ def test_what_it_writes(tmp_path: Path) -> None:
     assert (done.exit_code, names(folder)) == (exit_codes.OK, FILES)
     assert all(f"wrote {folder / name}\n" in done.stdout for name in FILES)
     assert yaml.safe_load((folder / "redelivery.yaml").read_text())["group"] == "My-billing"
-    for command in ("pytest", "docker compose up --wait", "redelivery topology apply && redelivery run"):
+    for command in (
+        "pip install pytest && python -m pytest",
+        "docker compose up --wait",
+        "redelivery topology apply && redelivery run",
+    ):
         assert f"\n  {command} " in done.stdout
 
 
