@@ -20,7 +20,7 @@ def sections(base: type[Section]) -> set[type[Section]]:
 
 def test_the_pages_are_those_of_the_code() -> None:
     """After a change of a setting, a command, a metric or the like, `./dev docs --write` writes them."""
-    assert outdated() == []
+    assert outdated() == [], "run ./dev docs --write"
 
 
 @pytest.mark.parametrize("section", sorted(sections(Section), key=str))

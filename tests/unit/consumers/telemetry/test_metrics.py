@@ -176,6 +176,8 @@ class TestExposition:
     def test_labels_are_those_of_the_catalogue(self) -> None:
         """Each sample has exactly these."""
         families = [family for family in prometheus(everything()) if family.samples]
+        unseen = {metric.name for metric in CATALOGUE} - {family.name for family in families}
+        assert not unseen, "give each a value in everything()"
         assert len(families) == len(CATALOGUE)
         for family in families:
             for sample in family.samples:
