@@ -153,4 +153,4 @@ def _parts(each: Found, standing: Standing | None) -> Iterator[str]:
     if each.deliveries is not None:
         yield f"delivered {each.deliveries} times" if each.deliveries != 1 else "delivered once"
     if each.cause:
-        yield " ".join(each.cause.split("\n"))
+        yield each.cause.replace("\n", " ")

@@ -208,7 +208,7 @@ def line(text: object) -> str:
 
 def sentence(text: str) -> str:
     """Return the text of an exception as one line: a space is between its lines."""
-    return line(" ".join(text.split("\n")))
+    return line(text.replace("\n", " "))
 
 
 def prose(text: object) -> Markup:

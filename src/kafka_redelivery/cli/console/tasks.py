@@ -162,7 +162,7 @@ class Tasks:
         task = Task(secrets.token_hex(8), user, what)
         with self._lock:
             self.tasks[task.id] = task
-            for old in [each.id for each in self.tasks.values() if not each.active][: len(self.tasks) - _KEPT]:
+            for old in [each.id for each in self.tasks.values() if not each.active][: max(0, len(self.tasks) - _KEPT)]:
                 del self.tasks[old]
             self._threads = [each for each in self._threads if each.is_alive()]
             thread = threading.Thread(target=self._run, args=(task, make), name=f"task-{task.id}", daemon=True)

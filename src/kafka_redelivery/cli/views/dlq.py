@@ -54,7 +54,7 @@ def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> Non
     table = plain_table("id", "died", "key", "reason", "exception", "message", "state", "job")
     for each in letters:
         row = (each["id"], printable_time(each["diedMs"]), each["key"] or "")
-        message = _line(each["message"])
+        message = each["message"].replace("\n", " ")
         table.add_row(*row, each["reason"], each["exception"], message, each["state"], each["job"] or "")
     print_table(console, table)
 
@@ -331,9 +331,5 @@ def _texts(row: SummaryRow) -> list[dict[str, Any]]:
 
 
 def _folded(text: str) -> str:
-    text = _line(text)
+    text = text.replace("\n", " ")
     return text if len(text) <= _FAILURE else text[: _FAILURE - 1] + "…"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split("\n"))

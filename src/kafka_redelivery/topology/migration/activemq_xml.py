@@ -16,6 +16,7 @@ from kafka_redelivery.topology.migration.classic_beans import (
     EXPRESSION,
     IMPORT,
     NAMESPACE,
+    NESTED,
     PROPERTIES,
     READ,
     TYPES,
@@ -111,7 +112,6 @@ _FACTORIES = frozenset(("connectionFactory", "xaConnectionFactory"))
 _READ_FROM_ROOT = frozenset(("broker", *TYPES, *PROPERTIES, *_FACTORIES, "pooledConnectionFactory", "queue", "topic"))
 _OLD_NAMESPACE = "http://activemq.org/config/1.0"
 _OF_OLD_NAMESPACE = "5.0-5.2"
-_NESTED = "beans"
 _JMS, _POLICY = "jms.", "redeliveryPolicy."
 _NON_BLOCKING = "nonBlockingRedelivery"
 _SPEAKS_STOMP = re.compile(r"((?:stomp|auto)[+\w]*)://[^/?]*?(?::(\d+))?(?:[/?]|$)")
@@ -195,7 +195,7 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> No
     while waiting:
         element, base = waiting.pop()
         for child in element.children:
-            if child.name == _NESTED:
+            if child.name == NESTED:
                 waiting.append((child, base))
             if child.name != IMPORT or not child.attributes.get("resource"):
                 continue
@@ -208,7 +208,7 @@ def include(root: Element, name: str, read: Callable[[str], bytes | None]) -> No
                 continue
             del child.attributes["resource"]  # it has been read
             imported = read_xml(content, path)
-            if imported.name != _NESTED or not any(map(of_activemq, imported.walk())):
+            if imported.name != NESTED or not any(map(of_activemq, imported.walk())):
                 continue
             for each in imported.walk():
                 each.line = child.line  # messages name a line of the file itself

@@ -131,8 +131,8 @@ NEVER_A_REFERENCE = words(
 def top_level(root: Element, *inside: str) -> Iterator[Element]:
     """Yield the elements directly in a document, also those inside of others, ``<beans>`` and imports by default."""
     for child in root.children:
-        chosen = child.name == _NESTED and "profile" in child.attributes  # only a program with Spring has profiles
-        if child.children and (chosen or child.name in (inside or (_NESTED, IMPORT))):
+        chosen = child.name == NESTED and "profile" in child.attributes  # only a program with Spring has profiles
+        if child.children and (chosen or child.name in (inside or (NESTED, IMPORT))):
             yield from top_level(child, *inside)
         else:
             yield child
@@ -157,14 +157,14 @@ def take_profiles(root: Element, values: PlaceholderValues) -> list[Element]:
         element = waiting.pop()
         kept = list[Element]()
         for child in element.children:
-            profiles = child.attributes.get("profile", "") if child.name == _NESTED else ""
+            profiles = child.attributes.get("profile", "") if child.name == NESTED else ""
             chosen = [each for each in _SEPARATORS.split(profiles) if each]
             if chosen and not any((each.lstrip("!") in active) != each.startswith("!") for each in chosen):
                 removed.append(child)
             else:
                 kept.append(child)
         element.children = kept
-        waiting += (each for each in kept if each.name in {_NESTED, IMPORT})
+        waiting += (each for each in kept if each.name in {NESTED, IMPORT})
     return removed
 
 
@@ -275,7 +275,7 @@ _LISTS = words("destinations plugins policyEntries redeliveryPolicyEntries")
 
 ACTIVE_PROFILES = "spring.profiles.active"
 _SEPARATORS = re.compile(r"[,;\s]+")
-_NESTED, IMPORT = "beans", "import"
+NESTED, IMPORT = "beans", "import"
 _ARGUMENTS = frozenset(("argument", "constructor-arg"))
 _OF_FACTORY = _OF_OTHERS | words(
     "brokerURL prefetchPolicy nonBlockingRedelivery optimizeAcknowledge optimizeAcknowledgeTimeOut"

@@ -151,7 +151,8 @@ class _Builder:
         own = {key: value for key, value in attributes.items() if not key.startswith("{")}
         if local == "bean":
             for space, prefix in _SHORT_FORMS.items():
-                own |= {f"{prefix}{key[len(space) :]}": value for key, value in attributes.items() if space in key}
+                found = {key: value for key, value in attributes.items() if key.startswith(space)}
+                own |= {f"{prefix}{key.removeprefix(space)}": value for key, value in found.items()}
         element = Element(namespace, local, own, line)
         if self._open:
             self._open[-1].children.append(element)

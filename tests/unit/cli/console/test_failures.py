@@ -1,4 +1,4 @@
-"""What is new is told from what was known before, and an action names the failures that it is about."""
+"""Failures that are new since a time are marked, and an action names its failures."""
 
 import json
 from pathlib import Path

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.cli.console import tasks
+from kafka_redelivery.cli.console.access import Role, User
 from kafka_redelivery.cli.console.job_book import Jobs
 from kafka_redelivery.cli.console.pages import jobs
 from tests.unit.cli.console.consoles import client, console_of, guarded
@@ -33,3 +35,14 @@ def test_a_job_that_does_not_exist_is_not_found(tmp_path: Path, monkeypatch: pyt
         assert client(guarded(console)).get("/jobs/abc").status_code == HTTPStatus.NOT_FOUND
     finally:
         console.jobs.stop()
+
+
+def test_the_last_ones_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as fit, and none is dropped before."""
+    monkeypatch.setattr(tasks, "_KEPT", 4)
+    ours, begun = console_of(tmp_path).tasks, list[str]()
+    for _ in range(6):
+        task = ours.begin(User("ann", Role.ADMIN), "purge", lambda _: None)
+        assert task.settled.wait(10)
+        begun.append(task.id)
+        assert list(ours.tasks) == begun[-4:]

@@ -133,7 +133,7 @@ def test_kinds_that_are_new(index: Index) -> None:
 
 @pytest.mark.parametrize("selection", [Selection(since_ms=NOW + 30_000), Selection(ids=frozenset({f"{TOPIC}-0@40"}))])
 def test_a_kind_is_not_new_because_a_selection_leaves_out_its_first_letters(index: Index, selection: Selection) -> None:
-    """What was known before is told from what is new whatever is meant."""
+    """Its first letter counts, whatever is selected."""
     found = index.summary((By.ORIGIN,), index.condition(selection))
     born = {row.kind[By.ORIGIN]: row.first_ms for row in index.summary((By.ORIGIN,)).rows}
     assert all(row.first_ms >= NOW + 30_000 for row in found.rows)
