@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from datetime import date, time
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from kafka_redelivery.serdes import objects
 
@@ -23,7 +23,7 @@ _ROW: Final = 16
 def plain(value: Any) -> Any:  # noqa: ANN401 - any decoded value
     """Return a decoded value as plain data for JSON.
 
-    Bytes are ``{"base64": ...}``; times, decimals and UUIDs are texts, and so are numbers that are not finite.
+    Bytes are ``{"base64": ...}``; times, durations, decimals and UUIDs are text, and so are infinities and NaN.
     """
     match value:
         case Mapping():
@@ -34,6 +34,8 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any decoded value
             return {"base64": base64.b64encode(value).decode()}
         case date() | time():  # a datetime is a date
             return value.isoformat()
+        case timedelta():
+            return to_jsonable_python(value)  # ISO 8601, too
         case Decimal() | UUID():
             return str(value)
         case float() if value - value != 0:  # NaN or infinity
@@ -45,7 +47,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any decoded value
 def as_json(value: object) -> str:
     """Return a decoded value as JSON.
 
-    Times become ISO 8601, bytes URL-safe base64, decimals and UUIDs strings, NaN and infinities their names.
+    Times and durations become ISO 8601, bytes URL-safe base64, decimals and UUIDs text, NaN and infinities their names.
     """
     try:
         return to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=_fallback).decode()

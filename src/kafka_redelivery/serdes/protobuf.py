@@ -38,7 +38,7 @@ _MAX_LEVELS: Final = 100
 """How deep a message type may be defined in others; Protobuf itself reads no deeper value."""
 
 _MAX_INDEX_BYTES: Final = 5
-_BUNDLED: Final = re.compile(r"((?:google/(?:protobuf|type)|confluent/types?)/\w+)\.proto")
+_BUNDLED: Final = re.compile(r"((?:google/(?:protobuf|type)|confluent(?:/types?)?)/\w+)\.proto")
 """Files that writers do not register, because every client has them."""
 
 
@@ -273,6 +273,7 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
                 ensure_ascii=False,
+                descriptor_pool=_pool(message),
             )
         except (json_format.Error, ValueError, TypeError, KeyError) as error:
             raise NotIdenticalError(self.name, short(error)) from error
@@ -299,7 +300,7 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
         if not text.lstrip().startswith("{") and not kind.DESCRIPTOR.full_name.startswith("google.protobuf."):
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, "is not a JSON object")
         try:
-            found: Message = json_format.Parse(text, kind())
+            found: Message = json_format.Parse(text, kind(), descriptor_pool=_pool(kind))
         except (json_format.Error, ValueError, TypeError, KeyError, RecursionError) as error:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, short(error)) from error
         return found
@@ -358,6 +359,11 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
         schema_id, schema = self._write_schema()
         path = schema.path_of(self._message)
         return self._prefix(schema_id, _indexes(path)), schema.at(path)
+
+
+def _pool(message: Message | MessageClass) -> Any:  # noqa: ANN401 - each implementation has its own
+    """Return the messages that an ``Any`` can have: those of the same schema."""
+    return message.DESCRIPTOR.file.pool
 
 
 class _WrongType(Exception):  # noqa: N818 - told apart from what protobuf raises

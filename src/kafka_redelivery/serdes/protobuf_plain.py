@@ -11,6 +11,9 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 _JSON: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+_NONE: Final = object()
+"""No well-known type; the ``None`` of one is JSON's null."""
+
 _NANOS: Final = 1000
 """Nanoseconds in the smallest part of a time in Python."""
 
@@ -24,7 +27,7 @@ def plain_message(message: Message) -> Any:  # noqa: ANN401 - a dict, or what st
     fields are left out.
     """
     found = _well_known(message)
-    if found is not None:
+    if found is not _NONE:
         return found
     return {
         name: _value(getattr(message, name), kind, inner)
@@ -82,4 +85,4 @@ def _well_known(message: Any) -> Any:  # noqa: ANN401 - see plain_message
             return message.ToTimedelta()
     except (json_format.Error, ValueError, OverflowError):
         pass
-    return None
+    return _NONE

@@ -22,7 +22,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.framing import SchemaId
+from kafka_redelivery.serdes.framing import SchemaId, short
 from kafka_redelivery.serdes.schemas import S
 from kafka_redelivery.topology.urls import without_secrets
 
@@ -163,7 +163,10 @@ class RegistrySchemas(Generic[S]):
         return self._request(f"schema {schema.name} in subject {subject}", lambda: self._look_up(subject, schema))
 
     def latest_in(self, subject: str) -> int:
-        """Return the id of the latest schema in the subject. The client asks again after ``cache.latest.ttl.sec``.
+        """Return the id of the latest schema in the subject.
+
+        Codecs ask before the first value that they write, and write with this schema from then on, whatever the
+        client's property ``cache.latest.ttl.sec`` is.
 
         Raises:
             UnknownSchemaError: the registry has no such subject.
@@ -186,11 +189,11 @@ class RegistrySchemas(Generic[S]):
         return self._guids[schema_id]
 
     def _ask_guid(self, schema_id: int) -> None:
-        self._guids[schema_id] = None
         for each in self._client.get_schema_versions(schema_id, deleted=True):
             if each.subject is not None and each.version is not None:
                 self._noted(self._client.get_version(each.subject, each.version, deleted=True, fmt=self._kind.form))
-                return
+                break
+        self._guids.setdefault(schema_id, None)
 
     def _noted(self, found: RegisteredSchema) -> int:
         if found.schema_id is None:
@@ -251,7 +254,8 @@ class RegistrySchemas(Generic[S]):
             if getattr(error, "error_code", None) in _NOT_FOUND:
                 problem = UnknownSchemaError(self._source, wanted)
             else:
-                reason = f"asked for {wanted}: {type(error).__name__}: {error}"
+                status = getattr(error, "http_status_code", None)  # the text may be the whole page of a proxy
+                reason = f"asked for {wanted}: {f'HTTP {status}: ' if status else ''}{short(error)}"
                 problem = SchemaSourceUnavailable(self._source, reason)
             if len(self._refused) >= _MAX_REFUSED:
                 self._refused.clear()

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
@@ -262,6 +263,28 @@ def test_a_registry_that_does_not_answer_is_given_up() -> None:
         silent = {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "max.retries": "0"}
         with pytest.raises(SchemaSourceUnavailable, match="Timeout"):
             RegistrySchemas({**silent, "timeout": "0.2"}, AVRO).by_id(7)
+
+
+def test_a_request_for_a_guid_that_failed_is_repeated(registry: Registry) -> None:
+    """Only the answer says that there is none."""
+    now_s = [50.0]
+    registry.add(7, FLIGHT)
+    schemas = source(registry, lambda: now_s[0])
+    registry.instead = (503, b"{}")
+    for _ in range(2):
+        with pytest.raises(SchemaSourceUnavailable):
+            schemas.guid_of(7)
+    registry.instead = None
+    now_s[0] += REFUSED_FOR_S
+    assert schemas.guid_of(7) == UUID(int=7)
+
+
+def test_a_page_of_a_proxy_is_cut(registry: Registry) -> None:
+    """The error is the cause of a hold, and a line of the log."""
+    registry.instead = (502, b"<html>" + b"x" * 10_000)
+    with pytest.raises(SchemaSourceUnavailable, match="<html>") as caught:
+        source(registry).by_id(7)
+    assert len(str(caught.value)) < 500
 
 
 def test_credentials_are_sent_and_not_told(registry: Registry) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
 
@@ -63,6 +63,7 @@ def test_a_tree() -> None:
         "└── yes: true",
     ]
     assert json.loads(json.dumps(plain(value), allow_nan=False))["bytes"] == {"base64": "AP8="}
+    assert plain({"took": timedelta(minutes=1, seconds=2.5)}) == {"took": "PT1M2.5S"}
 
 
 def test_long_values_are_folded() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from confluent_kafka.schema_registry.common import protobuf as confluent
+from google.protobuf import any_pb2, struct_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +31,7 @@ from tests.unit.serdes.flights import DESCRIPTOR_SET, HEADER, Flight, Gate
 
 CODEC = ProtobufCodec.of({7: Flight})
 UNITED = HEADER + b"\x0a\x02UA"
+BUNDLED = {each.DESCRIPTOR.name for name, each in vars(confluent).items() if name.endswith("_pb2")}
 UNKNOWN_FIELD = b"\xa2\x06\x01x"
 """Field 100."""
 
@@ -81,6 +84,22 @@ def test_an_object_of_a_users_class_is_encoded() -> None:
     found: Any = CODEC.decode(CODEC.encode(Planned("UA", at)))
     assert found.gone_at.ToDatetime(UTC) == at
     assert not found.HasField("number")
+
+
+@pytest.mark.parametrize("name", sorted(BUNDLED))
+def test_a_schema_may_import_each_file_that_confluents_clients_have(tmp_path: Path, name: str) -> None:
+    """Their writers do not register it as a reference."""
+    path = tmp_path / "order.desc"
+    order = FileDescriptorProto(name="order.proto", dependency=[name], message_type=[DescriptorProto(name="Order")])
+    path.write_bytes(FileDescriptorSet(file=[order]).SerializeToString())
+    assert ProtobufCodec.of({7: path}).decode(b"\0\0\0\0\x07\0") is not None
+
+
+def test_a_null_of_json_is_none() -> None:
+    """Alone, and within a message."""
+    null = struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
+    assert plain(null) is None
+    assert plain(struct_pb2.ListValue(values=[null, struct_pb2.Value(string_value="x")])) == [None, "x"]
 
 
 def test_a_message_as_plain_values() -> None:
@@ -198,6 +217,25 @@ def test_a_value_is_edited_as_json() -> None:
     for wrong in ("{", '{"carrier": 1}', '{"carier": ""}', "[]", '{"distance": "9223372036854775808"}'):
         with pytest.raises(EncodeError):
             form.encode(wrong)
+
+
+def test_a_message_within_any_is_edited(descriptor_set: Path) -> None:
+    """Its type is another one of the same schema."""
+    boxed = DescriptorProto(name="Box")
+    boxed.field.add(name="item", number=1, type="TYPE_MESSAGE", type_name=".google.protobuf.Any")
+    item = DescriptorProto(name="Item")
+    item.field.add(name="name", number=1, type="TYPE_STRING")
+    box = FileDescriptorProto(
+        name="box.proto", package="nyc", syntax="proto3",
+        dependency=["google/protobuf/any.proto"], message_type=[boxed, item],
+    )  # fmt: skip
+    descriptor_set.write_bytes(FileDescriptorSet(file=[box]).SerializeToString())
+    content = any_pb2.Any(type_url="type.googleapis.com/nyc.Item", value=b"\x0a\x02A1").SerializeToString()
+    original = b"\0\0\0\0\x07\0\x0a" + bytes([len(content)]) + content
+    form = editable(ProtobufCodec.of({7: descriptor_set}), original)
+    assert json.loads(form.text)["item"] == {"@type": "type.googleapis.com/nyc.Item", "name": "A1"}
+    assert form.encode(form.text) == original
+    assert form.encode(form.text.replace("A1", "B2")) == original.replace(b"A1", b"B2")
 
 
 def test_unknown_fields_are_kept_but_not_edited() -> None:
