@@ -227,14 +227,16 @@ class Redelivery:
         """
         refuse_session(spark)
         for name, time in (("start", start), ("end", end)):
-            if not (time is None or isinstance(time, datetime)):
+            if time is not None and getattr(time, "tzinfo", None) is None:
                 raise PipelineRefusedError(
-                    f"{name} is {time!r}: pass a datetime, such as datetime(2026, 1, 31, tzinfo=UTC)"
+                    f"{name} is {time!r}: pass a datetime with a time zone, such as datetime(2026, 1, 31, tzinfo=UTC)"
                 )
         definition = self._app.definition()
         settings = definition.settings
         found = _transformation(definition, lambda given: given, schema)
         counts, offsets = partition_counts(settings), PartitionOffsets(settings.kafka)
+        if missing := [each.topic for each in settings.sources if each.topic not in counts]:
+            raise PipelineRefusedError(f"there is no topic {missing[0]}: create it, or correct its name in sources")
         wanted = [Partition(each.topic, number) for each in settings.sources for number in range(counts[each.topic])]
         first, last = offsets.log_start_offsets(wanted), offsets.last_stable_offsets(wanted)
         if start is not None:
@@ -464,6 +466,8 @@ def _transformation(
     target, sink = _target(to)
     topic = None if target is None else target.topic
     check_output(settings, target)
+    if on_missing not in _MISSING:
+        raise PipelineRefusedError(f'on_missing is {on_missing!r}: pass "fail" or "discard"')
     return Transformation(
         settings=settings,
         function=function,

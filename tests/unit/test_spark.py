@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +110,29 @@ def test_one_column_partitions_a_table() -> None:
     assert section.partition_by == ("day",)
 
 
-@pytest.mark.parametrize("times", [("2026-01-01",), (None, 1767225600)])
+@pytest.mark.parametrize("times", [("2026-01-01",), (None, 1767225600), (datetime(2026, 1, 31),)])  # noqa: DTZ001 - its fault
 def test_a_time_that_is_no_datetime_is_refused(monkeypatch: pytest.MonkeyPatch, times: tuple[object]) -> None:
-    """Before Kafka is asked."""
+    """Before Kafka is asked; also one without a time zone."""
     monkeypatch.setattr(spark, "refuse_session", lambda _: None)
-    with pytest.raises(PipelineRefusedError, match=r"pass a datetime, such as datetime\(2026, 1, 31, tzinfo=UTC\)"):
+    with pytest.raises(
+        PipelineRefusedError, match=r"pass a datetime with a time zone, such as datetime\(2026, 1, 31, tzinfo=UTC\)"
+    ):
         _redelivery().read(None, *times)  # type: ignore[arg-type]
+
+
+def test_a_missing_source_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the fix."""
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    monkeypatch.setattr(spark, "partition_counts", lambda _: {"others": 1})
+    with pytest.raises(PipelineRefusedError, match="there is no topic s: create it, or correct its name in sources"):
+        _redelivery().read(None)  # type: ignore[arg-type]
+
+
+def test_another_meaning_of_a_missing_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has those that there are."""
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    with pytest.raises(PipelineRefusedError, match='on_missing is \'drop\': pass "fail" or "discard"'):
+        _redelivery().start(None, lambda rows: rows, on_missing="drop")  # type: ignore[arg-type]
 
 
 def _query(run: Callable[[Shutdown], None]) -> Query:

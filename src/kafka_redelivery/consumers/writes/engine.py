@@ -30,7 +30,7 @@ GIVE_UP_AFTER_S = 60.0
 """Longest time between the first and the last aborted write of a series."""
 
 _SERIES_ENDS_AFTER_S = 30.0
-"""After so long without an aborted write, the next one begins a new series."""
+"""After so long without a write, the next aborted one begins a new series. The time that writes take does not count."""
 
 _ENDURED_SERIES_ENDS_AFTER_S = 120.0
 """The same for a process that endures: longer than a write that times out."""
@@ -95,6 +95,9 @@ class AbortDeadline:
         self._ends_after_s = _ENDURED_SERIES_ENDS_AFTER_S if endures else _SERIES_ENDS_AFTER_S
         self._first_s: float | None = None
         self._last_s = self._until_s = 0.0
+        self._begun_s: float | None = None
+        """When the first write after the last aborted one began."""
+
         self._backoff = _BACKOFF
         self._cause = ""
 
@@ -115,9 +118,15 @@ class AbortDeadline:
             return None
         return f"every write of the last {self._last_s - self._first_s:.0f} s was aborted, because: {self._cause}"
 
+    def begins(self) -> None:
+        """Note that a write begins. However long it takes, that does not end the series."""
+        if self._has_ended():
+            self.succeeded()
+        self._begun_s = monotonic_s()
+
     def succeeded(self) -> None:
         """End the series: a write was committed."""
-        self._first_s = None
+        self._first_s = self._begun_s = None
         self._until_s, self._backoff = 0.0, _BACKOFF
 
     def pause(self) -> None:
@@ -135,14 +144,15 @@ class AbortDeadline:
         if self._first_s is None or self._has_ended():
             self.succeeded()
             self._first_s = now
-        self._last_s, self._cause = now, cause
+        self._last_s, self._begun_s, self._cause = now, None, cause
         if not self.endures and now - self._first_s > GIVE_UP_AFTER_S:
             raise HaltedError(
                 f"every write of the last {GIVE_UP_AFTER_S:.0f} s was aborted, the last one because: {cause}"
             )
 
     def _has_ended(self) -> bool:
-        return monotonic_s() - self._last_s > self._ends_after_s
+        until_s = monotonic_s() if self._begun_s is None else self._begun_s
+        return until_s - self._last_s > self._ends_after_s
 
 
 class Write(Protocol):
@@ -243,6 +253,7 @@ class WriteEngine(Generic[_Write]):
     def begin(self, write: _Write, release_time: ReleaseTime | None = None) -> None:
         """Begin a write. No other may be in progress."""
         self._began_s = monotonic_s()
+        self.deadline.begins()
         self._writer.begin(write.produced, write.checkpoints, release_time)
         self.writing = write
 

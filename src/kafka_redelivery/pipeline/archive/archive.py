@@ -138,6 +138,11 @@ class Positions:
             if (first := self.archived.get(partition, 0)) < bounds.start
         ]
 
+    @property
+    def deleted(self) -> list[str]:
+        """Topics that were archived before, and that the cluster does not show any more."""
+        return sorted({topic for topic, _ in self.archived}.intersection(self.missing))
+
     def without(self, topics: Iterable[str]) -> Positions:
         """Return the positions without what is archived of older topics of these names."""
         older = tuple(topics)
@@ -266,6 +271,12 @@ def run_archive(
             f"removed from Kafka before they were archived: {'; '.join(each.location for each in run.removed)}. "
             "The scheduler removes expired dead letters, the topic's retention removes others. Archive more often than "
             "that; to continue without them, run once with --skip-removed"
+        )
+    if found.bounds and found.deleted and not archive.skip_removed:
+        topic = found.deleted[0]
+        raise PipelineError(
+            f"topic {topic} was archived before, and was deleted since, or may not be described"
+            f"{grant(f'Read on topic {topic}')}; to continue without what it had, run once with --skip-removed"
         )
     if found.bounds:
         _append(spark, archive, found, run, on_progress, stop)

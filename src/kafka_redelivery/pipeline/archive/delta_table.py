@@ -264,7 +264,12 @@ def _origin_is(pattern: str) -> Column:
     """Return the condition of a source topic, with the wildcards of ``redelivery dlq --origin``."""
     origin = F.col("origin")
     # Equality lets Spark skip files by the statistics of a Delta table.
-    return origin.rlike(translate(pattern)) if _WILDCARDS & set(pattern) else origin == pattern
+    return origin.rlike(expression(pattern)) if _WILDCARDS & set(pattern) else origin == pattern
+
+
+def expression(pattern: str) -> str:
+    """Return the regular expression of a pattern. Spark looks for one anywhere in a text."""
+    return rf"\A{translate(pattern)}"
 
 
 @contextmanager

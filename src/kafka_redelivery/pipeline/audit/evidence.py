@@ -38,8 +38,8 @@ from kafka_redelivery.transport.protocols import Partition
 OUT_OF_ORDER: Final = METADATA_LIMIT * 6
 """The maximum distance of a finished record from the watermark: each offset takes one bit of the commit's metadata."""
 
-_MESSAGE_ID: Final = r"^([A-Za-z0-9._-]{1,249})-([0-9]{1,9})@([0-9]{1,18})$"
-_NUMBER: Final = r"^[0-9]{1,18}$"
+_MESSAGE_ID: Final = r"\A([A-Za-z0-9._-]{1,249})-([0-9]{1,9})@([0-9]{1,18})\z"
+_NUMBER: Final = r"\A[0-9]{1,18}\z"
 _HEADERS: Final = {
     ORIG_MESSAGE_ID: "message_id",
     ORIG_QUEUE: "queue",

@@ -148,7 +148,8 @@ def make_report(
                 F.min("at").alias("first"),
                 F.max("at").alias("last"),
             ).collect()[0]
-        unit = _unit(total["first"], total["last"])
+        first, last = _utc(total["first"]), _utc(total["last"])
+        unit = _unit(first, last)
         wanted = {
             "by_origin": figures.by(letters, "origin"),
             "by_reason": figures.by(letters, "reason"),
@@ -169,8 +170,8 @@ def make_report(
             made_at=datetime.fromtimestamp(now_ms / 1000, UTC),
             letters=total["letters"],
             origins=total["origins"],
-            first=_utc(total["first"]),
-            last=_utc(total["last"]),
+            first=first,
+            last=last,
             unit=unit,
             acked=None if journal is None else _acked(journal),
             failed=totals["failed"],
@@ -224,8 +225,8 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a value of a row
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    """Add the time zone, which Spark's values lack. The session's time zone is UTC."""
-    return None if time is None else time.replace(tzinfo=UTC)
+    """Return a value of Spark in UTC. PySpark returns the local time of this process, without a time zone."""
+    return None if time is None else time.astimezone(UTC)
 
 
 def _text(value: object) -> str:

@@ -119,6 +119,7 @@ class MicroBatches:
         outdated: object = None
         computes, failed = self.transformation, False
         while True:
+            self._abort_deadline.begins()
             self.topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
             if self._unsettled and outdated is None:
                 self.member.renew()

@@ -46,6 +46,30 @@ def test_writes_that_time_out_are_one_series(clock: Clock) -> None:
     assert deadline.problem is None
 
 
+def test_however_long_writes_take_they_are_one_series(clock: Clock) -> None:
+    """Only a time without a write ends it, as long as none is committed."""
+    deadline = AbortDeadline()
+    for _ in range(2):
+        deadline.begins()
+        clock.advance(40)
+        deadline.aborted("no")
+    deadline.begins()
+    clock.advance(40)
+    with pytest.raises(HaltedError, match="the last one because: no"):
+        deadline.aborted("no")
+
+
+def test_a_time_without_a_write_ends_a_series_of_long_ones(clock: Clock) -> None:
+    """Such as a time in which the process had nothing to write."""
+    deadline = AbortDeadline()
+    for _ in range(9):
+        deadline.begins()
+        clock.advance(40)
+        deadline.aborted("no")
+        assert deadline.failing_s == 0
+        clock.advance(31)
+
+
 def test_how_long_writes_have_failed(clock: Clock) -> None:
     """From the first aborted one to now, until one is committed or none is made."""
     deadline = AbortDeadline(endures=True)

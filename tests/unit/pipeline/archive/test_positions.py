@@ -37,3 +37,10 @@ def test_a_topic_that_was_created_again_is_read_from_its_start() -> None:
     assert found.removed == [RemovedLetters(*_TRIMMED, 0, 2)]
     alone = Positions({_TRIMMED: Bounds(2, 9)}, {_TRIMMED: 7}).without(["DLQ.orders"])
     assert alone.removed == [RemovedLetters(*_TRIMMED, 0, 2)], "it is no first run"
+
+
+def test_topics_that_were_deleted_after_they_were_archived() -> None:
+    """Spark would end the query without saying how to go on. Topics that do not exist yet are no hindrance."""
+    found = Positions({_NEW: Bounds(0, 9)}, {_NEW: 4, Partition("DLQ.bills", 0): 7}, missing=("DLQ.bills", "DLQ.later"))
+
+    assert found.deleted == ["DLQ.bills"]

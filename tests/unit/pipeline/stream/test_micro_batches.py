@@ -39,9 +39,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_tasks_that_fail_for_a_minute_end_the_query(clock: Clock) -> None:
-    """The error does not blame writes, which may not have been tried."""
-    ended = _ended(clock, f"{_WORKER}OSError: no space")
+@pytest.mark.parametrize("seconds", [20, 40])
+def test_tasks_that_fail_for_a_minute_end_the_query(clock: Clock, seconds: float) -> None:
+    """However long an attempt takes. The error does not blame writes, which may not have been tried."""
+    ended = _ended(clock, f"{_WORKER}OSError: no space", seconds)
 
     assert (
         str(ended)
@@ -82,11 +83,11 @@ def test_a_transformation_is_told_that_an_attempt_has_failed(clock: Clock) -> No
     assert [each.kwargs["again"] for each in computes.outcomes.call_args_list] == [False, True, False]
 
 
-def _ended(clock: Clock, message: str) -> Exception | None:
-    """Return the error of a query whose tasks fail with a message, every 20 seconds."""
+def _ended(clock: Clock, message: str, seconds: float = 20) -> Exception | None:
+    """Return the error of a query whose tasks fail with a message after so many seconds."""
 
     def fail() -> None:
-        clock.advance(20)
+        clock.advance(seconds)
         raise RuntimeError(message)
 
     frame = MagicMock()
