@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
-from kafka_redelivery.serdes.errors import DecodeError, EncodeCode, EncodeError, NotIdenticalError
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError, NotIdenticalError
 from kafka_redelivery.serdes.framing import decoded, id_and_start
 from kafka_redelivery.topology.printable import printable_json
 
@@ -58,6 +58,10 @@ def indented(text: str) -> str:
         depth += each in {"[", "{"}
         previous = each
     return "".join(found)
+
+
+_REPAIRABLE: Final = {DecodeCode.NOT_JSON, DecodeCode.SCHEMA_MISMATCH, DecodeCode.TOO_DEEP}
+"""Faults of a document, whose schema can be had: only what it is edited to has to be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,11 @@ def _json(codec: JsonCodec, text: str) -> Editable:
 
 
 def _json_schema(codec: Codec, data: bytes, header: bytes | None) -> Editable:
-    decoded(codec, data, header)
+    try:
+        decoded(codec, data, header)
+    except DecodeError as error:
+        if error.code not in _REPAIRABLE:
+            raise
     start = id_and_start(codec.name, data, header)[1]
     prefix, document = data[:start], data[start:]
     inner = _json(JsonCodec(), StringCodec().decode(document) or "")

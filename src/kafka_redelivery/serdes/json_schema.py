@@ -6,16 +6,22 @@ Only this module needs the ``jsonschema`` extra.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cache, lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
+from urllib.parse import urljoin
 
+import regex
+from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError as NoSchema
 from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import Draft7Validator, validator_for
+from jsonschema.validators import Draft7Validator, extend, validator_for
 from referencing import Registry, Resource
-from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from kafka_redelivery.serdes.codec import JsonCodec
@@ -32,6 +38,9 @@ from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSche
 
 JsonDocument: TypeAlias = dict[str, Any] | bool
 """A schema as JSON."""
+
+_Validator: TypeAlias = Any
+"""An object or a class of jsonschema, whose protocol leaves out parts that keywords need."""
 
 _JSON: Final = JsonCodec()
 
@@ -58,26 +67,112 @@ def validator_of(schema: JsonDocument, references: Mapping[str, JsonDocument], l
     Args:
         schema: the schema; without ``$schema`` it is one of draft 7, as for other clients of registries.
         references: the schemas that it refers to, by name. They are also found by their ``$id``. No other is looked up,
-            and nothing is fetched from their addresses.
+            and nothing is fetched from their addresses. A name is also one relative to each ``$id``, as for Java's
+            clients.
         location: the file or the id, for errors.
 
     Raises:
         SchemaError: it is no JSON Schema.
     """
-    known: Registry[Any] = Registry()
-    for name, each in references.items():
-        resource = Resource.from_contents(each, default_specification=DRAFT7)
-        known = known.with_resource(name, resource)
-        if resource.id() is not None:
-            known = known.with_resource(resource.id() or "", resource)
-    kind: type[Validator] = validator_for(schema, default=Draft7Validator)
+    kind = _exact(validator_for(schema, default=Draft7Validator))
     try:
-        kind.check_schema(schema)  # type: ignore[arg-type] # true and false are schemas, too
+        kind.check_schema(schema, format_checker=_FORMATS)
+        found: Validator = kind(schema, registry=_known(schema, references))
     except NoSchema as error:
         raise SchemaError(location, f"is not a usable JSON Schema: {error.json_path}: {error.message}") from error
     except RecursionError as error:
         raise SchemaError(location, "is not a usable JSON Schema: nested too deep") from error
-    return kind(schema, registry=known)
+    except (TypeError, ValueError, AttributeError) as error:  # an $id that is no address
+        raise SchemaError(location, f"is not a usable JSON Schema: {short(error)}") from error
+    return found
+
+
+def _known(schema: JsonDocument, references: Mapping[str, JsonDocument]) -> Registry[Any]:
+    named = {name: Resource.from_contents(each, default_specification=DRAFT7) for name, each in references.items()}
+    own = Resource.from_contents(schema, default_specification=DRAFT7).id()
+    ids = {found: each for each in named.values() if (found := each.id()) is not None}
+    relative = {urljoin(base, name): each for base in (*ids, own) if base for name, each in named.items()}
+    return Registry().with_resources({**relative, **ids, **named}.items())
+
+
+@lru_cache(1024)
+def _pattern(text: str) -> re.Pattern[str] | regex.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error:
+        return regex.compile(text)  # it has more of ECMA-262: classes such as \p{L}, and (?<name>...)
+
+
+_FORMATS: Final = FormatChecker(formats=())
+_FORMATS.checks("regex", raises=(re.error, regex.error, OverflowError))(
+    lambda text: not isinstance(text, str) or _pattern(text) is not None
+)
+
+
+def _matches(_validator: Validator, text: str, value: object, _schema: JsonDocument) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _pattern(text).search(value):
+        yield ValidationError(f"{value!r} does not match {text!r}")
+
+
+def _properties(
+    validator: _Validator, patterns: Mapping[str, JsonDocument], value: object, _schema: JsonDocument
+) -> Iterator[ValidationError]:
+    for text, inner in patterns.items():
+        for name, each in value.items() if isinstance(value, dict) else ():
+            if _pattern(text).search(name):
+                yield from validator.descend(each, inner, path=name, schema_path=text)
+
+
+def _additional(
+    validator: _Validator, allowed: JsonDocument, value: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    patterns = [_pattern(text) for text in schema.get("patternProperties", ())]
+    if patterns and isinstance(value, dict):
+        value = {name: each for name, each in value.items() if not any(found.search(name) for found in patterns)}
+        schema = {"properties": schema.get("properties", {})}
+    yield from Draft7Validator.VALIDATORS["additionalProperties"](validator, allowed, value, schema)
+
+
+def _multiple(validator: _Validator, step: float, value: float, _schema: JsonDocument) -> Iterator[ValidationError]:
+    """Check numbers as they are written: 19.99 is a multiple of 0.01, though no float is."""
+    if not validator.is_type(value, "number"):
+        return
+    is_finite = isinstance(value, int) or isfinite(value)
+    if not is_finite or (_written(value) / _written(step)).denominator != 1:
+        yield ValidationError(f"{value!r} is not a multiple of {step!r}")
+
+
+def _written(number: float) -> Fraction:
+    return Fraction(number if isinstance(number, int) else repr(number))
+
+
+_KEYWORDS: Final[dict[str, Any]] = {
+    "pattern": _matches,
+    "patternProperties": _properties,
+    "additionalProperties": _additional,
+    "multipleOf": _multiple,
+    "divisibleBy": _multiple,
+}
+
+
+@cache
+def _exact(draft: _Validator) -> _Validator:
+    """Return the validator of a draft, with decimals and regular expressions as JSON Schema has them."""
+    kind: _Validator = extend(  # type: ignore[no-untyped-call]
+        draft, {name: each for name, each in _KEYWORDS.items() if name in draft.VALIDATORS}
+    )
+    stock = kind.evolve
+
+    def evolve(self: _Validator, **changes: Any) -> _Validator:  # noqa: ANN401 - fields of any type
+        schema = changes.get("schema")
+        if not isinstance(schema, dict) or "$schema" not in schema:
+            return stock(self, **changes)
+        # jsonschema would go on with its own class for the draft that the schema names.
+        named = _exact(validator_for(schema, default=draft))
+        return named(**{"registry": self._registry, "_resolver": self._resolver, **changes})
+
+    kind.evolve = evolve
+    return kind
 
 
 JSON_SCHEMA: Final = SchemaKind("JSON", _read)
@@ -86,7 +181,8 @@ JSON_SCHEMA: Final = SchemaKind("JSON", _read)
 class JsonSchemaCodec(WithSchemas[Validator]):
     """Codec for JSON documents, each with the id of the JSON Schema that it was written with, and valid in it.
 
-    Values are those of :class:`JsonCodec`.
+    Values are those of :class:`JsonCodec`. Regular expressions are those of Python's ``re``, or of ``regex`` if ``re``
+    cannot read them.
     """
 
     name = "jsonschema"
@@ -152,8 +248,8 @@ class JsonSchemaCodec(WithSchemas[Validator]):
             problem = _problem(validator, value)
         except RecursionError as error:
             raise DecodeError(self.name, DecodeCode.TOO_DEEP, "nested too deep to check", schema_id) from error
-        except Unresolvable as error:
-            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, short(error), schema_id) from error
+        except SchemaError as error:
+            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, error.reason, schema_id) from error
         if problem:
             raise DecodeError(self.name, DecodeCode.SCHEMA_MISMATCH, problem, schema_id)
         return value
@@ -179,8 +275,8 @@ class JsonSchemaCodec(WithSchemas[Validator]):
             raise EncodeError(self.name, error.code, error.reason, schema_id) from error
         except RecursionError as error:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, "nested too deep", schema_id) from error
-        except Unresolvable as error:
-            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, short(error), schema_id) from error
+        except SchemaError as error:
+            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, error.reason, schema_id) from error
         if problem:
             raise EncodeError(self.name, EncodeCode.SCHEMA_MISMATCH, problem, schema_id)
         return prefix + (document or b"")
@@ -191,8 +287,18 @@ class JsonSchemaCodec(WithSchemas[Validator]):
 
 
 def _problem(validator: Validator, value: Any) -> str:  # noqa: ANN401 - any JSON
-    """Return why a value is not valid; empty if it is."""
-    error: ValidationError | None = next(iter(validator.iter_errors(value)), None)
+    """Return why a value is not valid; empty if it is.
+
+    Raises:
+        SchemaError: a schema that it refers to is missing or faulty.
+        RecursionError: the value is nested too deep.
+    """
+    try:
+        error: ValidationError | None = next(iter(validator.iter_errors(value)), None)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as fault:  # only the schema itself was checked before, not those that it refers to
+        raise SchemaError("of the value", short(fault)) from fault
     if error is None:
         return ""
     return cut(f"{error.json_path}: {error.message}")

@@ -277,7 +277,7 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
             )
         except (json_format.Error, ValueError, TypeError, KeyError) as error:
             raise NotIdenticalError(self.name, short(error)) from error
-        if self._parsed(text, data, header) != message:
+        if _canonical(self._parsed(text, data, header)) != _canonical(message):
             raise NotIdenticalError(self.name, "it has fields that its schema does not know, which an edit would lose")
         return text
 
@@ -288,7 +288,7 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
             EncodeError: it is not a value of the schema; the error names the place.
         """
         message = self._parsed(text, original, header)
-        if message == self.decode(original, header):
+        if message.IsInitialized() and _canonical(message) == _canonical(self.decode(original, header)):
             return original  # its writer may have written the fields, or the items of a map, in another order
         try:
             return original[: self._frame(original, header)[1]] + message.SerializeToString()
@@ -359,6 +359,11 @@ class ProtobufCodec(WithSchemas[ProtobufSchema]):
         schema_id, schema = self._write_schema()
         path = schema.path_of(self._message)
         return self._prefix(schema_id, _indexes(path)), schema.at(path)
+
+
+def _canonical(message: Message | None) -> bytes:
+    """Return bytes that are the same for equal messages. Unlike ``==`` they also compare NaN."""
+    return b"" if message is None else message.SerializeToString(deterministic=True)
 
 
 def _pool(message: Message | MessageClass) -> Any:  # noqa: ANN401 - each implementation has its own

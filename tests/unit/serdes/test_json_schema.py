@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError, SchemaError
-from kafka_redelivery.serdes.json_schema import JsonSchemaCodec
+from kafka_redelivery.serdes.json_schema import JsonDocument, JsonSchemaCodec, validator_of
+from kafka_redelivery.serdes.schemas import KnownSchemas
 
 FLIGHT = {
     "type": "object",
@@ -104,6 +105,97 @@ def test_schemas_refer_to_each_other(tmp_path: Path) -> None:
             codec.decode(b"\0\0\0\0" + schema_id + b'{"to":"Newark"}')
 
 
+ORDER_ID = "http://shop/order.json"
+
+
+@pytest.mark.parametrize(
+    ("order", "more"),
+    [
+        ({"$id": ORDER_ID}, {}),
+        ({"$id": ORDER_ID}, {"$id": "http://shop/common/name.json"}),
+        ({}, {"$id": "http://other/name.json"}),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "id": ORDER_ID}, {}),
+    ],
+    ids=["id", "both", "reference", "draft 4"],
+)
+def test_a_reference_is_relative_to_the_id(order: dict[str, Any], more: dict[str, Any]) -> None:
+    """As for Java's clients: ``name.json`` of the registry is ``http://shop/name.json``. References have their own."""
+    order = {**order, "properties": {"name": {"$ref": "name.json"}}}
+    references: dict[str, JsonDocument] = {
+        "name.json": {**more, "properties": {"first": {"$ref": "part.json"}}},
+        "part.json": {"maxLength": 3},
+    }
+    codec = JsonSchemaCodec(KnownSchemas({7: validator_of(order, references, "order")}))
+    assert codec.decode(HEADER + b'{"name": {"first": "Bob"}}') == {"name": {"first": "Bob"}}
+    with pytest.raises(DecodeError, match="too long"):
+        codec.decode(HEADER + b'{"name": {"first": "Alice"}}')
+
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("draft", [None, DRAFT_4, DRAFT_2020])
+@pytest.mark.parametrize(
+    ("keyword", "valid", "wrong"),
+    [
+        ({"multipleOf": 0.01}, ["19.99", "1e300", "0.07", "1001", "-4.35"], ["19.999", "1e999", "1e-3"]),
+        ({"multipleOf": 5}, ["10", "5.0", "1e22"], ["11", "5.5", "1e999"]),
+        ({"pattern": r"^\p{L}+$"}, ['"été"', "1"], ['"x1"']),
+        ({"pattern": r"^(?<year>[0-9]{4})$"}, ['"2026"'], ['"26"']),
+        (
+            {"patternProperties": {r"^\p{Lu}": {"type": "null"}, "^x": {}}, "additionalProperties": False},
+            ['{"É": null, "x": 1}'],
+            ['{"É": 1}', '{"é": null}'],
+        ),
+    ],
+    ids=["decimal", "whole", "letters", "named group", "properties"],
+)
+def test_decimals_and_patterns(draft: str | None, keyword: dict[str, Any], valid: list[str], wrong: list[str]) -> None:
+    """As JSON Schema has them: exact, and of ECMA-262; also in a referenced schema, which may be of another draft."""
+    inner = keyword if draft is None else {"$schema": draft, **keyword}
+    direct = JsonSchemaCodec.of({7: inner})
+    referring = JsonSchemaCodec(KnownSchemas({7: validator_of({"$ref": "inner.json"}, {"inner.json": inner}, "x")}))
+    for codec in (direct, referring):
+        for each in valid:
+            assert codec.decode(HEADER + each.encode()) == json.loads(each)
+        for each in wrong:
+            with pytest.raises(DecodeError) as caught:
+                codec.decode(HEADER + each.encode())
+            assert caught.value.code == DecodeCode.SCHEMA_MISMATCH
+    assert isinstance(direct.decode(HEADER + valid[0].encode()), type(json.loads(valid[0])))
+    assert direct.encode(json.loads(valid[0])) is not None
+    with pytest.raises(EncodeError):
+        direct.encode(json.loads(wrong[0]))
+
+
+@pytest.mark.parametrize(
+    "fault", [{"pattern": "("}, {"multipleOf": 0}, {"maximum": "x"}, {"unknownType": 1, "type": "x"}]
+)
+def test_a_faulty_referenced_schema(fault: dict[str, Any]) -> None:
+    """It is found when a value needs it, and is a fault of the schema."""
+    codec = JsonSchemaCodec(
+        KnownSchemas({7: validator_of({"items": {"$ref": "inner.json"}}, {"inner.json": fault}, "x")}), write_id=7
+    )
+    assert codec.decode(HEADER + b"[]") == []
+    value = ["a"] if "pattern" in fault else [1]
+    with pytest.raises(DecodeError) as caught:
+        codec.decode(HEADER + json.dumps(value).encode())
+    assert caught.value.code == DecodeCode.BAD_SCHEMA
+    with pytest.raises(EncodeError) as refused:
+        codec.encode(value)
+    assert refused.value.code == EncodeCode.BAD_SCHEMA
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "("}, {"$id": "http://["}])
+def test_an_expression_or_address_that_nothing_reads(schema: JsonDocument) -> None:
+    """The schema is told to be faulty."""
+    with pytest.raises(SchemaError):
+        validator_of(schema, {"name.json": {}}, "x")
+    with pytest.raises(SchemaError):
+        validator_of({"$id": ORDER_ID}, {"name.json": {"$id": 1}}, "x")
+
+
 def test_a_schema_is_never_fetched_from_its_address() -> None:
     """A reference that nothing resolves makes the schema unusable."""
     codec = JsonSchemaCodec.of({7: {"properties": {"to": {"$ref": "http://127.0.0.1:1/code.json"}}}})
@@ -142,6 +234,23 @@ def test_a_value_is_edited_as_json() -> None:
     assert form.encode(form.text.replace("UA", "AA")) == HEADER + b'{"carrier":"AA"}'
     with pytest.raises(EncodeError, match="required property"):
         form.encode("{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "repaired"), [(b'{"carrier":1}', '{"carrier":"UA"}'), (b'{"carrier":', '{"carrier":"UA"}')]
+)
+def test_what_does_not_fit_its_schema_can_be_repaired(body: bytes, repaired: str) -> None:
+    """It has died because of that."""
+    form = editable(CODEC, HEADER + body)
+    assert form.encode(repaired) == UNITED
+    with pytest.raises(EncodeError):
+        form.encode(form.text)
+
+
+def test_what_no_schema_can_check_is_not_edited() -> None:
+    """The reason is told before the editor opens."""
+    with pytest.raises(DecodeError, match="schema with id 8"):
+        editable(CODEC, b"\0\0\0\0\x08{}")
 
 
 _JSON: st.SearchStrategy[Any] = st.recursive(

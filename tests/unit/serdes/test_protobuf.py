@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -217,6 +218,22 @@ def test_a_value_is_edited_as_json() -> None:
     for wrong in ("{", '{"carrier": 1}', '{"carier": ""}', "[]", '{"distance": "9223372036854775808"}'):
         with pytest.raises(EncodeError):
             form.encode(wrong)
+
+
+def test_a_message_with_nan_is_edited() -> None:
+    """A NaN is not equal to itself, but the same bytes."""
+    original = CODEC.encode({"carrier": "UA", "fares": [math.nan]}) or b""
+    form = editable(CODEC, original)
+    assert form.encode(form.text) == original
+    assert form.encode(form.text.replace("UA", "AA")) == original.replace(b"UA", b"AA")
+
+
+def test_a_default_that_was_written_is_not_written_again() -> None:
+    """An edited message is equal, but for the edit; only an unchanged one has the same bytes."""
+    original = UNITED + b"\x18\x00"
+    form = editable(CODEC, original)
+    assert form.encode(form.text) == original
+    assert form.encode(form.text.replace("UA", "AA")) == UNITED.replace(b"UA", b"AA")
 
 
 def test_a_message_within_any_is_edited(descriptor_set: Path) -> None:

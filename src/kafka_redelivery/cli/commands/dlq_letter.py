@@ -150,7 +150,8 @@ class Edit(OnLetters):
     """Edit the decoded value of one dead letter in $EDITOR, and send it again by a job of its own, exactly once.
 
     The value is written with the codec, and the schema, of the original. The letter stays as it is; the job says who
-    has edited it. A value that could not be written back byte for byte is refused. Exit code 1 if it was not sent.
+    has edited it. A value that could not be written back byte for byte, or in Protobuf as an equal message, is refused.
+    Exit code 1 if it was not sent.
     """
 
     letter: LetterId
