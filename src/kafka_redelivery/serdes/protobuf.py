@@ -29,6 +29,7 @@ from kafka_redelivery.serdes.errors import (
 )
 from kafka_redelivery.serdes.framing import HEADER, SchemaId, header_id_of, schema_id_of, short
 from kafka_redelivery.serdes.objects import plain
+from kafka_redelivery.serdes.protobuf_plain import message_of
 from kafka_redelivery.serdes.registry import SchemaKind
 from kafka_redelivery.serdes.schemas import KnownSchemas, SchemaSource, WithSchemas, content_of, written_id
 
@@ -383,7 +384,10 @@ def _message_of(value: object, kind: MessageClass) -> Message:
     fields = plain(value)
     if not isinstance(fields, dict):
         raise _WrongType(f"needs a message, a dict or an object with fields, got {type(value).__name__}")
-    return kind(**fields)
+    try:
+        return kind(**fields)
+    except (TypeError, ValueError):
+        return message_of(fields, kind)
 
 
 def _id_in(frame: bytes) -> SchemaId:

@@ -4,7 +4,7 @@ import json
 import math
 import struct
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,47 @@ def test_a_message_as_plain_values() -> None:
     assert plain(Flight(gone_at={"nanos": 1}))["gone_at"] == {"seconds": 0, "nanos": 1}
     unknown_state = Flight.FromString(b"\x30\x05")
     assert plain(unknown_state)["state"] == 5
+
+
+def test_what_stands_for_a_well_known_type_is_encoded_again(descriptor_set: Path) -> None:
+    """Anywhere: a field, an item of a list or a value of a map, and within other messages."""
+    box = DescriptorProto(name="Box")
+    types = {"json": "Value", "time": "Timestamp", "span": "Duration", "more": "Struct", "some": "ListValue"}
+    for number, (name, type_) in enumerate(types.items()):
+        each = f".google.protobuf.{type_}"
+        entry = box.nested_type.add(name=f"{name.title()}MapEntry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type="TYPE_STRING")
+        entry.field.add(name="value", number=2, type="TYPE_MESSAGE", type_name=each)
+        box.field.add(name=name, number=3 * number + 1, type="TYPE_MESSAGE", type_name=each)
+        many: Any = {"type": "TYPE_MESSAGE", "label": "LABEL_REPEATED"}
+        box.field.add(name=f"{name}_list", number=3 * number + 2, type_name=each, **many)
+        box.field.add(name=f"{name}_map", number=3 * number + 3, type_name=f".nyc.Box.{entry.name}", **many)
+    box.field.add(name="inner", number=20, type="TYPE_MESSAGE", type_name=".nyc.Box")
+    imports = [f"google/protobuf/{each}.proto" for each in ("struct", "timestamp", "duration")]
+    file = FileDescriptorProto(name="b.proto", package="nyc", syntax="proto3", dependency=imports, message_type=[box])
+    descriptor_set.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+    codec = ProtobufCodec.of({7: descriptor_set})
+    samples: dict[str, list[Any]] = {
+        "json": ["x", 1.5, True, {"a": [None]}, ["x"]],
+        "time": [datetime(2026, 1, 2, 3, tzinfo=UTC)],
+        "span": [timedelta(seconds=1.5)],
+        "more": [{"a": {"b": None}}, {}],
+        "some": [[1.5, "x"], []],
+    }
+    for name, values in samples.items():
+        lists = [*values, None] if name == "json" else values
+        for value in values:
+            fields = {name: value, f"{name}_list": lists, f"{name}_map": {str(n): item for n, item in enumerate(lists)}}
+            for some in (fields, {name: value}, {f"{name}_map": {"a": value}}):
+                assert some.items() <= plain(codec.decode(codec.encode(some))).items()
+                assert some.items() <= plain(codec.decode(codec.encode({"inner": some})))["inner"].items()
+    assert "json" not in plain(codec.decode(codec.encode({"json": None, "json_list": ["x"]})))
+    no_values: list[dict[str, object]] = [{"json": object()}, {"json": 1, "color": 1}]
+    for wrong in no_values:
+        with pytest.raises(EncodeError, match=r"unexpected type|color") as caught:
+            codec.encode(wrong)
+        assert caught.value.code == EncodeCode.SCHEMA_MISMATCH
 
 
 @pytest.mark.parametrize(
