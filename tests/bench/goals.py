@@ -277,6 +277,7 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "spark": _spark,
     "many": _many,
     "typed": lambda _: iter(()),  # it compares kinds of handlers
+    "codecs": lambda _: iter(()),  # it compares formats
     "outage": _outage,
     "wide W1": _wide,
     "wide release": _wide_release,

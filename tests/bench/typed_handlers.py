@@ -1,4 +1,4 @@
-"""Handlers that take the same JSON as a dict and as each kind of type."""
+"""Handlers that take the same order as a dict, a Protobuf message, and as each kind of type."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,6 +58,11 @@ class OrderStruct(msgspec.Struct):
 class PassesJson(Measured):
     def __call__(self, record: Record) -> None:
         self.tally.note(b"%d" % record.value["n"])
+
+
+class PassesMessage(Measured):
+    def __call__(self, record: Record) -> None:
+        self.tally.note(b"%d" % record.value.n)
 
 
 class PassesDataclass(Measured):

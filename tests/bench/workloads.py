@@ -46,6 +46,7 @@ class Workload(StrEnum):
     WIDE = "wide"
     MANY = "many"
     TYPED = "typed"
+    CODECS = "codecs"
     OUTAGE = "outage"
 
 
@@ -66,5 +67,6 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.WIDE: wide.run,
     Workload.MANY: many.run,
     Workload.TYPED: typed.run,
+    Workload.CODECS: typed.run_codecs,
     Workload.OUTAGE: outage.run,
 }
