@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from enum import StrEnum
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 from uuid import UUID
 
 from kafka_redelivery.topology import exit_codes
@@ -122,6 +124,21 @@ class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source
 
     def __str__(self) -> str:
         return f"schema source {self.source} is unavailable: {self.reason}"
+
+
+may_wait: Final[ContextVar[bool]] = ContextVar("may_wait", default=True)
+"""Whether a look-up may wait for an answer of the network. In an event loop it may not: all its calls would wait."""
+
+
+class LookUpWaits(SerdeError):  # noqa: N818 - a state of the look-up
+    """A look-up would wait where it may not (:data:`may_wait`): another thread has to ``ask`` before the next try."""
+
+    def __init__(self, source: str, wanted: str, ask: Callable[[], object]) -> None:
+        super().__init__(source, wanted)
+        self.ask = ask
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} is not yet asked for {self.args[1]}"
 
 
 class NotIdenticalError(SerdeError):

@@ -16,11 +16,13 @@ from uuid import UUID
 
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema, read_json, schema_of
 from kafka_redelivery.serdes.errors import (
+    LookUpWaits,
     SchemaError,
     SchemaSourceUnavailable,
     SerdeError,
     SerdeSettingsError,
     UnknownSchemaError,
+    may_wait,
 )
 from kafka_redelivery.serdes.framing import SchemaId, short
 from kafka_redelivery.serdes.schemas import S
@@ -132,6 +134,7 @@ class RegistrySchemas(Generic[S]):
             UnknownSchemaError: the registry has no schema with this id.
             SchemaError: the schema cannot be used.
             SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
+            LookUpWaits: it would have to be asked, where a look-up may not wait.
         """
         schema = self._schemas.get(schema_id)
         if schema is not None:
@@ -141,6 +144,9 @@ class RegistrySchemas(Generic[S]):
             raise UnknownSchemaError(self._source, wanted)
         _, error = self._refused.get(wanted, (0.0, None))
         away = error if isinstance(error, SchemaSourceUnavailable) else None
+        if not may_wait.get():
+            self._refuse(wanted)
+            raise LookUpWaits(self._source, wanted, lambda: self.by_id(schema_id))
         if not self._lock.acquire(blocking=away is None):
             assert away is not None  # noqa: S101 - it did not wait
             raise away.with_traceback(None)
@@ -241,10 +247,16 @@ class RegistrySchemas(Generic[S]):
         found = self._client.lookup_schema(subject, Schema(json.dumps(schema.definition), "AVRO"))
         return self._noted(found)
 
-    def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
+    def _refuse(self, wanted: str) -> None:
+        """Raise the last answer's error while it holds."""
         refused = self._refused.get(wanted)
         if refused is not None and self._clock_s() < refused[0]:
             raise refused[1].with_traceback(None)
+
+    def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
+        self._refuse(wanted)
+        if not may_wait.get():
+            raise LookUpWaits(self._source, wanted, lambda: self._request(wanted, ask))
         try:
             found = ask()
         except SerdeError:

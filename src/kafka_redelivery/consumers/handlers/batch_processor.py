@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, cast, overload
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
@@ -15,10 +16,10 @@ from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
 from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.handler import Handler, not_run
 from kafka_redelivery.consumers.handlers.processor import PROGRAM_ENDS, CallDeadline, Processor, recover_task
-from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.handlers.record import Context, Output, Record
 from kafka_redelivery.consumers.handlers.slot_sessions import SlotSessions
 from kafka_redelivery.serdes.codec import Codec
-from kafka_redelivery.serdes.errors import SchemaSourceUnavailable
+from kafka_redelivery.serdes.errors import LookUpWaits, SchemaSourceUnavailable
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.transport.clients.message_headers import none_has_headers
 from kafka_redelivery.transport.errors import TransportError
@@ -144,7 +145,8 @@ class BatchProcessor(Processor):
         batch: Batch = Batch(prepared.records, _deliveries(item, prepared.places), item.lane.assigned.route.group)
         if prepared.records and not await self._call(item, batch, prepared):
             return
-        self._store_outcomes(item, batch, prepared, before)
+        while unknown := self._store_outcomes(item, batch, prepared, before):
+            await self._ask(partial(self.encoded, unknown), item)
 
     def _prepare_all(self, item: WorkItem) -> _Prepared:
         assigned, messages = item.lane.assigned, item.messages
@@ -219,7 +221,10 @@ class BatchProcessor(Processor):
         recover_task(item, error)
         return False
 
-    def _store_outcomes(self, item: WorkItem, batch: Batch, prepared: _Prepared, before: float) -> None:
+    def _store_outcomes(  # noqa: C901 - one case after the other
+        self, item: WorkItem, batch: Batch, prepared: _Prepared, before: float
+    ) -> Sequence[Output]:
+        """Store the outcomes of all records; or nothing yet, and return the outputs that need a look-up."""
         failures, end, held = prepared.failures, prepared.end, prepared.held
         places, handler = prepared.places, self._batch_handler
         for number, error in batch.errors.items():
@@ -232,6 +237,8 @@ class BatchProcessor(Processor):
                 continue
             try:
                 outputs.append((place, self.encoded(emitted)))
+            except LookUpWaits:
+                return emitted
             except (SchemaSourceUnavailable, TransportError) as error:
                 end, held = place, str(error)
                 break
@@ -254,6 +261,7 @@ class BatchProcessor(Processor):
         item.position = end  # must be last: it publishes the results above (see WorkItem)
         item.forget_prepared()
         item.held = held
+        return ()
 
 
 def processor_of(

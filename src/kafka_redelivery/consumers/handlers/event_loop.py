@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import partial
 from threading import Event, Thread
@@ -19,6 +19,23 @@ _T = TypeVar("_T")
 
 _ANSWER_S: Final = 5.0
 """How long the loop may take to answer before it is closed. A handler may block it for ever."""
+
+
+async def in_thread(call: Callable[[], object]) -> None:
+    """Run a call that may wait long in a thread of its own, and ignore how it ends.
+
+    The threads of the loop's executor stay free for what the program runs there, and the process can end meanwhile.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        with suppress(Exception):  # the caller repeats the call, and gets the error
+            call()
+        with suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(ended.set)
+
+    Thread(target=run, name="look-up", daemon=True).start()
+    await ended.wait()
 
 
 class HandlerLoop:

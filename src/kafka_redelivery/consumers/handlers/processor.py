@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import copy
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self, cast
 
@@ -15,6 +16,7 @@ from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.session import DeliveredRecord, Disposition, Session
 from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
+from kafka_redelivery.consumers.handlers.event_loop import in_thread
 from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Output, Record
@@ -23,7 +25,7 @@ from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.telemetry.logs import handled, wanted
 from kafka_redelivery.serdes.codec import Codec
-from kafka_redelivery.serdes.errors import DecodeError, SchemaSourceUnavailable
+from kafka_redelivery.serdes.errors import DecodeError, LookUpWaits, SchemaSourceUnavailable, may_wait
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -137,11 +139,23 @@ class Processor:
 
     async def run_async(self, item: WorkItem) -> None:
         """Handle the records of a work item in an event loop, one after the other. For asynchronous handlers."""
-        if self._sessions is None:
-            await self._run(item, None)
-            return
-        with self._sessions.lent() as session:
-            await self._run(item, session)
+        may_wait.set(False)  # of this task
+        with nullcontext() if self._sessions is None else self._sessions.lent() as session:
+            while True:
+                try:
+                    return await self._run(item, session)
+                except LookUpWaits as waits:
+                    item.forget_prepared()
+                    await self._ask(waits.ask, item)
+
+    async def _ask(self, ask: Callable[[], object], item: WorkItem, delivery: DeliveredRecord | None = None) -> None:
+        """Let another thread look something up, so that the other calls of the event loop go on."""
+        item.started_s = 0.0  # the deadline is that of the handler
+        try:
+            await in_thread(ask)
+        except asyncio.CancelledError:
+            self._hold(item, PROGRAM_ENDS, delivery)
+            raise
 
     async def _run(self, item: WorkItem, session: Session | None) -> None:  # noqa: C901, PLR0912, PLR0915 - this runs for every record, so it is not taken apart
         handler = self._handler
@@ -203,7 +217,17 @@ class Processor:
                     failure = handler.missed(self._deadline_s) if expired else handler.failure(error)
                 else:
                     failure = None if result is None else not_run(result)
-            after = self._store_outcome(item, failure, context, before, delivery)
+            if failure is not None:
+                failure = self._judged(failure, delivery)
+                if failure.kind is FailureKind.UNAVAILABLE and not failure.key_only:
+                    self._hold_for(item, failure, before, delivery)
+                    break
+            if self._sessions is not None and delivery is not None:
+                failure = self._sessions.outcome(item, delivery, failure)
+            try:
+                after = self._store_outcome(item, failure, context, before, delivery)
+            except LookUpWaits:
+                after = await self._store_later(item, cast("Context", context), before, delivery)
             if after is None:
                 break
             before = after
@@ -215,6 +239,7 @@ class Processor:
 
         Raises:
             SchemaSourceUnavailable: whether it can be decoded is unknown at present.
+            LookUpWaits: its schema has to be looked up, in an event loop.
         """
         assigned = item.lane.assigned
         if assigned.redelivered:
@@ -287,7 +312,7 @@ class Processor:
                     key, value = route.key.decode(raw_key), route.value.decode(raw_value)
             except DecodeError as error:
                 return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
-            except SchemaSourceUnavailable:
+            except (SchemaSourceUnavailable, LookUpWaits):
                 raise
             except BaseException as error:  # noqa: BLE001 - an error in the codec: redelivered
                 kind = FailureKind.CRITICAL if isinstance(error, CRITICAL) else FailureKind.RAISED
@@ -326,6 +351,15 @@ class Processor:
             self._sessions.take_back(item, delivery)
         item.hold(cause)
 
+    async def _store_later(
+        self, item: WorkItem, context: Context, before: float, delivery: DeliveredRecord | None
+    ) -> float | None:
+        """Store the outcome of a record without a failure, after the look-ups that its outputs need."""
+        while True:
+            await self._ask(partial(self.encoded, context.outputs), item, delivery)
+            with suppress(LookUpWaits):
+                return self._store_outcome(item, None, context, before, delivery)
+
     def _store_outcome(
         self,
         item: WorkItem,
@@ -340,19 +374,17 @@ class Processor:
             The start time of the next record. ``None`` ends the item: the polling thread has abandoned it, so that the
             outcome is ignored, or the failure is critical, or later records may have to wait for this one, or it has no
             outcome because its outputs cannot be encoded or checked at present.
+
+        Raises:
+            LookUpWaits: its outputs need a look-up. Nothing is stored yet.
         """
-        if failure is not None:
-            failure = self._judged(failure, delivery)
-            if failure.kind is FailureKind.UNAVAILABLE and not failure.key_only:
-                self._hold_for(item, failure, before, delivery)
-                return None
-        if self._sessions is not None and delivery is not None:
-            failure = self._sessions.outcome(item, delivery, failure)
         produced: list[ProducerRecord] | None = None
         if context is not None and context.outputs and failure is None:
             item.started_s = 0.0  # the handler has returned
             try:
                 produced = self.encoded(context.outputs)
+            except LookUpWaits:
+                raise
             except (SchemaSourceUnavailable, TransportError) as error:
                 self._hold(item, str(error), delivery)
                 return None

@@ -42,6 +42,9 @@ from kafka_redelivery.topology.wire.headers import LAST_ATTEMPT, TRACEPARENT, He
 _tracer: Final = trace.get_tracer("kafka_redelivery", version("kafka-redelivery"), schema_url=names.SCHEMA_URL)
 _w3c: Final = TraceContextTextMapPropagator()
 
+_BAGGAGE: Final = "baggage"
+"""A header of W3C that is of no trace: a handler that sets it wants the trace all the same."""
+
 _NONE: Final[Mapping[str, SpanContext]] = {}
 
 _log = logging.getLogger(__name__)
@@ -151,14 +154,16 @@ class Call:
         names_of_traces: AbstractSet[str] = frozenset()
         pairs: HeaderList = []
         with _no_failure_of_the_record():
-            names_of_traces = propagate.get_global_textmap().fields
+            names_of_traces = propagate.get_global_textmap().fields - {_BAGGAGE}
             propagate.inject(carrier, self.context)
             pairs = [(name, value.encode()) for name, value in carrier.items()]
         for index, output in enumerate(outputs):
             own = [pair for pair in output.headers if pair[0] != LAST_ATTEMPT]
-            traced = any(name in names_of_traces for name, _ in own)
+            given = {name for name, _ in own}
+            traced = not given.isdisjoint(names_of_traces)
             if not traced or len(own) != len(output.headers):
-                outputs[index] = replace(output, headers=own if traced else [*own, *pairs])
+                more = () if traced else (pair for pair in pairs if pair[0] not in given)
+                outputs[index] = replace(output, headers=[*own, *more])
 
     def _attributes(self, first: Delivered, *, single: bool) -> dict[str, AttributeValue]:
         found: dict[str, AttributeValue] = {

@@ -11,6 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import AclOperation, ConfigEntry, ConfigResource, TopicDescription
 
+from kafka_redelivery.serdes.errors import LookUpWaits, may_wait
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
@@ -120,16 +121,23 @@ class TopicMetadataCache:
 
         Raises:
             TransportError: the cluster does not answer, or the user may not describe the topic.
+            LookUpWaits: it would have to be asked, where a look-up may not wait.
         """
         count = self._counts.get(topic)
         if count is not None and wanted < count:
             return count
-        with self._lock:
-            if time.monotonic() - self._asked_s.get(topic, -_MIN_AGE_S) >= _MIN_AGE_S:
-                self._ask(topic)
-            if topic in self._problems:
-                raise self._problems[topic].with_traceback(None)  # each raise would add to it
-            return self._counts.get(topic)
+        if not self._has_asked(topic):
+            if not may_wait.get():
+                raise LookUpWaits("Kafka", f"topic {topic}", lambda: self.partitions(topic, wanted))
+            with self._lock:
+                if not self._has_asked(topic):
+                    self._ask(topic)
+        if (problem := self._problems.get(topic)) is not None:
+            raise problem.with_traceback(None)  # each raise would add to it
+        return self._counts.get(topic)
+
+    def _has_asked(self, topic: str) -> bool:
+        return time.monotonic() - self._asked_s.get(topic, -_MIN_AGE_S) < _MIN_AGE_S
 
     def _ask(self, topic: str) -> None:
         now = time.monotonic()

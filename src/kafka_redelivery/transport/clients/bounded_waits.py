@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -49,11 +50,12 @@ class BoundedCalls:
     """Makes calls on a thread of its own, so that the caller can stop waiting. Used by one thread.
 
     After a time-out, drop this object together with what the call belongs to: its thread may never return. The thread
-    is a daemon, so it does not keep the process from ending.
+    is a daemon, so it does not keep the process from ending. It ends when this object is dropped, if no call runs.
     """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[_Call, Future[object]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[_Call, Future[object]] | None] = SimpleQueue()
+        weakref.finalize(self, self._calls.put, None)
         threading.Thread(target=_make_calls, args=(self._calls,), name="calls", daemon=True).start()
 
     def make(self, call: _Call, within_s: float) -> None:
@@ -68,11 +70,11 @@ class BoundedCalls:
         outcome.result(within_s)
 
 
-def _make_calls(calls: SimpleQueue[tuple[_Call, Future[object]]]) -> None:
-    while True:
-        call, outcome = calls.get()
+def _make_calls(calls: SimpleQueue[tuple[_Call, Future[object]] | None]) -> None:
+    while (wanted := calls.get()) is not None:
+        call, outcome = wanted
         try:
             outcome.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised by make()
             outcome.set_exception(error)
-        del call, outcome  # they reference the client, which must end when its owner drops it
+        del wanted, call, outcome  # they reference the client, which must end when its owner drops it

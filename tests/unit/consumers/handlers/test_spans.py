@@ -265,6 +265,7 @@ def test_the_users_spans_are_its_children_and_outputs_continue_it(exported: Expo
             context.send("receipts", b"plain", headers=[("a", b"1")])
         context.send("receipts", b"copied", headers=found.raw_headers)
         context.send("receipts", b"own", headers={"traceparent": b"00-1"})
+        context.send("receipts", b"tagged", headers={"baggage": b"a=1"})
 
     before = (LAST_ATTEMPT, f"00-{'ab' * 16}-{'1' * 16}-01".encode())
     given = run(handle, again(42, 1, [*PRODUCER, before]), of=ready(partition=5))
@@ -276,6 +277,7 @@ def test_the_users_spans_are_its_children_and_outputs_continue_it(exported: Expo
         [("a", b"1"), ("traceparent", traceparent(process).encode()), ("tracestate", b"shop=7")],
         PRODUCER,
         [("traceparent", b"00-1")],
+        [("baggage", b"a=1"), ("traceparent", traceparent(process).encode()), ("tracestate", b"shop=7")],
     ]
 
 
