@@ -24,10 +24,12 @@ It needs the extra ``spark``.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -59,6 +61,11 @@ from kafka_redelivery.transport.protocols import Partition
 
 __all__ = ["DeltaTable", "KafkaTopic", "Query", "Redelivery", "session_settings"]
 
+
+_log = logging.getLogger(__name__)
+
+_QUERIES: Final[dict[tuple[str, str], Query]] = {}
+"""The last query of each group and Kafka cluster in this process."""
 
 _MISSING: Final = {"fail": NO_ROW, "discard": FILTERED}
 
@@ -279,6 +286,8 @@ class Redelivery:
             available_now: end when all records that exist at the start have been handled once.
             until_settled: with ``available_now``, go on until no record waits, at most for this time.
 
+        A query of the same group that runs in this process is stopped before, as by :meth:`Query.stop`.
+
         Raises:
             ConfigurationError, PipelineRefusedError: what is configured cannot run.
             TopologyRefusedError: the topics would lose data.
@@ -288,6 +297,10 @@ class Redelivery:
         definition = self._app.definition()
         settings, found = definition.settings, None
         if transformation is not None:
+            if settings.pipeline is not None and settings.pipeline.sink is not None:
+                raise PipelineRefusedError(
+                    "pipeline.sink is a table of handlers: remove it, and pass to=r.delta(path, through=topic)"
+                )
             found = _transformation(definition, transformation, schema, to, name, on_missing).checked(spark)
             settings = found.settings_of_query()
         elif (to, schema, name, on_missing) != (None, None, None, "fail"):
@@ -307,6 +320,13 @@ class Redelivery:
                 transformation=found,
             )
 
+        key = settings.group, str(settings.kafka.get("bootstrap.servers"))
+        earlier = _QUERIES.get(key)
+        if earlier is not None and earlier.isActive:
+            _log.info("the query of group %s that runs in this process is stopped first", settings.group)
+            with suppress(Exception):  # it raises that to who waits for the query
+                earlier.stop()
+        _QUERIES[key] = query
         query.start(run)
         return query
 

@@ -255,6 +255,16 @@ def read(spark: SparkSession, values: Iterable[bytes | None]) -> DataFrame:
     return spark.createDataFrame(rows, _READ).coalesce(1)
 
 
+def test_the_session_of_the_caller_stays_the_active_one(spark: SparkSession) -> None:
+    """What PySpark creates next belongs to it, not to the clone in which the function is tried."""
+    spark.createDataFrame([(1,)], "n int")
+    checked(spark, KafkaTopic("receipts"), lambda given: given.withColumn("twice", 2 * F.col("n")))
+    found = SparkSession.getActiveSession()
+    assert found is spark
+    of_java = SparkSession._get_j_spark_session_class(spark._jvm).getActiveSession().get()
+    assert of_java.sessionUUID() == spark._jsparkSession.sessionUUID()
+
+
 def test_columns_of_the_target_that_depend_on_several_records_are_refused(spark: SparkSession) -> None:
     """As those of the function: such a column also orders the records anew, and a task takes them in their order."""
     first = F.row_number().over(Window.partitionBy("currency").orderBy(F.desc("n"))) == 1

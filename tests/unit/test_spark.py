@@ -24,6 +24,7 @@ from kafka_redelivery.spark import (
     refuse_session,
     session_settings,
 )
+from kafka_redelivery.topology.config.settings import Settings
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
@@ -133,6 +134,50 @@ def test_another_meaning_of_a_missing_row_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(spark, "refuse_session", lambda _: None)
     with pytest.raises(PipelineRefusedError, match='on_missing is \'drop\': pass "fail" or "discard"'):
         _redelivery().start(None, lambda rows: rows, on_missing="drop")  # type: ignore[arg-type]
+
+
+def test_a_table_of_handlers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a transformation it would get no row."""
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    sink = {"topic": "out", "path": "table"}
+    r = Redelivery(
+        group="g",
+        kafka={"bootstrap.servers": "nowhere"},
+        sources=["s"],
+        pipeline={"checkpoint": "c", "sink": sink},
+    )
+    with pytest.raises(PipelineRefusedError, match=r"pipeline\.sink is a table of handlers: remove it, and pass to="):
+        r.start(None, lambda rows: rows)  # type: ignore[arg-type]
+
+
+def test_a_second_query_of_a_group_stops_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a cell of a notebook runs again. One of another group goes on, and an error of the first is its own."""
+    running: list[str] = []
+
+    def run_stream(settings: Settings, _base: Path, *, shutdown: Shutdown, **_: object) -> None:
+        assert settings.group not in running, "two queries of this group would end each other"
+        running.append(settings.group)
+        shutdown.started.set()
+        shutdown.wait_requested(60)
+        running.remove(settings.group)
+        raise StreamHaltedError("at its end")
+
+    monkeypatch.setattr(spark, "refuse_session", lambda _: None)
+    monkeypatch.setattr(spark, "run_stream", run_stream)
+    session: Any = None
+
+    def start(group: str) -> Query:
+        return Redelivery(group=group, kafka={"bootstrap.servers": "nowhere"}, sources=["s"]).start(session)
+
+    first, other, second = start("a"), start("b"), start("a")
+
+    assert not first.isActive
+    assert isinstance(first.exception(), StreamHaltedError)
+    assert second.isActive
+    assert other.isActive
+    for query in (second, other):
+        with pytest.raises(StreamHaltedError):
+            query.stop()
 
 
 def _query(run: Callable[[Shutdown], None]) -> Query:

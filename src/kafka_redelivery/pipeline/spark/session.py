@@ -153,6 +153,13 @@ def submitted_settings() -> dict[str, str]:
     return _submitted() if _GATEWAY in os.environ else {}
 
 
+def clone_of(session: SparkSession) -> SparkSession:
+    """Return a session of the application that has the settings, views and functions of another one."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional dependency
+
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())  # noqa: SLF001 - no other clones
+
+
 def describing_jobs(session: SparkSession, command: str, show: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that shows a command's current step and describes Spark's jobs by it from then on."""
 

@@ -17,6 +17,7 @@ from kafka_redelivery.pipeline.errors import PipelineRefusedError, first_line
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.kafka_checkpoint import begin_anew, next_offsets, older_topics
 from kafka_redelivery.pipeline.lake.table import CHECKPOINT, check_table, utc_day
+from kafka_redelivery.pipeline.spark.session import clone_of
 from kafka_redelivery.pipeline.stream.lost_positions import is_data_loss
 from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
@@ -26,7 +27,7 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -41,8 +42,18 @@ _REPORT_INTERVAL_S: Final = 1.0
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """The columns of the table."""
 
-AUTO_COMPACTION: Final = {"spark.databricks.delta.autoCompact.enabled": "true"}
-"""After an append Delta merges small files of a folder if there are many."""
+_AUTO_COMPACTION: Final = "spark.databricks.delta.autoCompact.enabled"
+
+
+def compacting(spark: SparkSession) -> SparkSession:
+    """Return a clone of a session in which Delta merges the small files of a folder after an append.
+
+    The session stays as it is. If it says whether to merge, that applies.
+    """
+    clone = clone_of(spark)
+    if clone.conf.get(_AUTO_COMPACTION, None) is None:
+        clone.conf.set(_AUTO_COMPACTION, "true")
+    return clone
 
 
 def validate_sink(

@@ -41,7 +41,7 @@ from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_outages import QueryOutages
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
-from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, COLUMNS, SinkTable, table_rows, validate_sink
+from kafka_redelivery.pipeline.stream.sink_table import COLUMNS, SinkTable, compacting, table_rows, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import HandlerSection, PipelineSection, Settings
@@ -96,7 +96,7 @@ def run_stream(
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("py4j.clientserver").addFilter(_is_no_query_end)
     configured = {name: java_text(value) for name, value in section.spark.items()}
-    refuse_delegation_tokens(settings.kafka, configured | submitted_settings())
+    refuse_delegation_tokens(settings.kafka, settings_of_spark(session, configured))
     options = kafka_options(settings.kafka)
     # Last in the search path: a user's module must not hide an installed one.
     if str(base) not in sys.path:
@@ -118,7 +118,6 @@ def run_stream(
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
             "spark.kafka.consumer.cache.capacity": str(_consumers(wanted, section, counts)),
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
-            **AUTO_COMPACTION,
             **configured,
         }
         if session is None:
@@ -138,7 +137,8 @@ def run_stream(
         table = None
         if (sink := section.sink) is not None:
             path, of_sink = _folder(sink.path, base), ReadTopics.of(settings, [sink.topic])
-            table = SinkTable(frames, settings, section, sink, path, of_sink, _rows(transformation))
+            compacted = Frames(compacting(session), options)
+            table = SinkTable(compacted, settings, section, sink, path, of_sink, _rows(transformation))
         queries = Queries(
             frames=frames,
             settings=settings,
@@ -165,6 +165,15 @@ def run_stream(
                 queries.run()
         finally:
             queries.save_positions()
+
+
+def settings_of_spark(session: SparkSession | None, configured: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the application. Those of the configuration do not apply to a given session."""
+    if session is None:
+        return {**configured, **submitted_settings()}
+    if configured:
+        _log.warning("pipeline.spark does not apply to a given session; set there: %s", ", ".join(configured))
+    return dict(session.sparkContext.getConf().getAll())
 
 
 def _ready(config: HandlerConfig, transformation: Transformation | None) -> HandlerConfig:

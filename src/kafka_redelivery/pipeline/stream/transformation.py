@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import NullType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
 
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.frames import header_number, header_text, header_time
 from kafka_redelivery.pipeline.handler.computed import OUTCOMES, Computing
+from kafka_redelivery.pipeline.spark.session import clone_of
 from kafka_redelivery.pipeline.stream.row_codecs import RowCodecs
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.config.settings import (
@@ -107,19 +108,19 @@ class Transformation:
         Raises:
             PipelineRefusedError: its result cannot be used; says why.
         """
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - only a type elsewhere
-
         # Micro-batches run in a clone of the session, too. It gets the functions of SQL, and the user's does not.
-        clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - no other clones
-        given = self._given(self._decoded(clone.createDataFrame([], _READ)))
+        given = self._given(self._decoded(_no_records(clone_of(spark))))
         result = self._result(given)
+        columns = result.drop(RECORD, FAILURE).schema
+        if self.sink is not None:
+            refuse_columns(columns)
         found = self._outcomes(result)  # with the columns of the target
         refuse_several_records(given, found)
         of_target = [each for each in (self.key, self.value, self.sent) if each is not None]
         alone = keeps_rows(given, found) and (
             self._all_decodable or not calls_functions(given, result.select("*", *of_target))
         )
-        return replace(self, columns=result.drop(RECORD, FAILURE).schema, computes_columns=alone)
+        return replace(self, columns=columns, computes_columns=alone)
 
     @property
     def _all_decodable(self) -> bool:
@@ -289,6 +290,50 @@ class Transformation:
         lost = F.raise_error(F.lit(f"{RECORD} of a row is null: a join must keep the rows of the records"))
         place = [F.coalesce(F.col(f"{RECORD}.place.{each}"), lost).alias(each) for each in _PLACE]
         return result.select(*place, entry.alias("entry"))
+
+
+def _no_records(spark: SparkSession) -> DataFrame:
+    """Return what an empty micro-batch has. ``createDataFrame`` of PySpark would make this session the active one."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - only a type elsewhere
+
+    java: Any = spark._jsparkSession  # noqa: SLF001 - as above
+    schema = java.parseDataType(StructType.fromDDL(_READ).json())
+    return DataFrame(java.createDataFrame(spark.sparkContext._jvm.java.util.ArrayList(), schema), spark)  # type: ignore[union-attr] # noqa: SLF001
+
+
+_NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
+_NOT_IN_TABLES: Final = re.compile(r"interval|time\(")
+
+
+def refuse_columns(columns: StructType) -> None:
+    """Refuse columns that a Delta table cannot have, or that JSON cannot bring to it.
+
+    Raises:
+        PipelineRefusedError: there is one; names it, and the fix.
+    """
+    if (fault := next(_faults("", columns), None)) is not None:
+        raise PipelineRefusedError(f"the table cannot have {fault}")
+
+
+def _faults(name: str, kind: DataType) -> Iterator[str]:
+    text = kind.simpleString()
+    if isinstance(kind, StructType):
+        for each in kind:
+            path = f"{name}.{each.name}" if name else each.name
+            if _NOT_IN_NAMES.intersection(each.name):
+                yield f"column {path!r}: names are without spaces and ,;{{}}()= in Delta; rename it with alias(...)"
+            yield from _faults(path, each.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _faults(f"{name}.element", kind.elementType)
+    elif isinstance(kind, MapType):
+        if not isinstance(kind.keyType, StringType):
+            fix = "F.transform_keys(..., lambda key, value: key.cast('string'))"
+            yield f"column {name!r}: it is {text}, and keys in JSON are strings; convert them with {fix}"
+        yield from _faults(f"{name}.value", kind.valueType)
+    elif isinstance(kind, NullType):
+        yield f"column {name!r}: it has no type; give it one, such as F.lit(None).cast('string')"
+    elif _NOT_IN_TABLES.match(text):
+        yield f"column {name!r}: it is {text}, which Delta has not; convert it with cast('string')"
 
 
 _OVER_ROWS: Final = {
