@@ -3,7 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -223,6 +225,34 @@ def test_two_queries_run_in_one_session(group: Group, spark: SparkSession, tmp_p
     second.stop()
     assert [first.isActive, second.isActive] == [False, False]
     assert [group.dead(), other.dead()] == [{}, {}]
+
+
+def test_a_cell_of_a_notebook_runs_again(group: Group, spark: SparkSession) -> None:
+    """The second query of the same name goes on where the first one has ended."""
+    r = prepare(group)
+    for first in (0, 10):
+        query = r.start(spark, lambda given: given, to=r.kafka(group.output), schema=SCHEMA)
+        group.cluster.produce(group.source, orders(range(first, first + 10)))
+        sent = partial(group.cluster.read, group.output)
+        until(lambda: len(sent()) == first + 10, "all are sent", within_s=MINUTES.total_seconds())  # noqa: B023 - at once
+    query.stop()
+
+
+def test_a_source_grows_while_a_run_settles(group: Group, spark: SparkSession) -> None:
+    """Each query of the run has start offsets of the partitions that there are."""
+    r, calls = prepare(group), []
+
+    def clean(given: DataFrame) -> DataFrame:
+        calls.append(given)
+        if len(calls) == 2:  # the first call has no records
+            group.cluster.grow(group.source, 3)
+            group.cluster.produce(group.source, [replace(each, partition=2) for each in orders(range(10, 20))])
+        return given.withColumn("_failure", F.when(F.col("_record.attempt") == 1, r.retry("not yet")))
+
+    group.cluster.produce(group.source, orders(range(10)))
+    settled(r, spark, group, transformation=clean, to=r.kafka(group.output))
+    sent = [json.loads(record.value or b"")["n"] for record in group.cluster.read(group.output)]
+    assert sorted(sent) == list(range(20))
 
 
 def test_what_loses_the_record_is_refused(group: Group, spark: SparkSession) -> None:

@@ -34,22 +34,20 @@ def test_queries_of_two_groups_keep_their_handler_processes(tmp_path: Path) -> N
     assert runner_for(first) is mine
     assert runner_for(other) is theirs
 
-    again = runner_for(replace(first, query="later"))
+    again = runner_for(replace(first, query="later", running=frozenset({"later", "query a", "query b"})))
 
     assert again is not mine
     assert _closed_handler(mine)
     assert runner_for(other) is theirs
 
 
-def test_an_idle_runner_of_another_query_is_closed(tmp_path: Path) -> None:
-    """That query may have ended. A task keeps its own runner, however long ago the last task was."""
+def test_the_runner_of_a_query_that_has_ended_is_closed(tmp_path: Path) -> None:
+    """By the next task of another group."""
     plans = _plan(tmp_path, "a"), _plan(tmp_path, "b")
-    idle, own = map(runner_for, plans)
-    for each in (idle, own):
-        each.used_s -= 601
+    ended, own = map(runner_for, plans)
 
-    assert runner_for(plans[1]) is own
-    assert _closed_handler(idle)
+    assert runner_for(replace(plans[1], running=frozenset({"query b"}))) is own
+    assert _closed_handler(ended)
 
 
 def test_files_of_a_job_come_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,4 +75,5 @@ def _plan(folder: Path, group: str) -> TaskPlan:
         "pipeline": {"checkpoint": "c"},
     }
     config = HandlerConfig(load_settings(json.dumps(document)), folder, (*sys.path, str(folder)), 30, TEXT)
-    return TaskPlan("query", config, None, {}, {})
+    queries = frozenset({"query a", "query b"})
+    return TaskPlan(f"query {group}", config, None, {}, {}, running=queries)

@@ -39,7 +39,8 @@ class LostPositions:
 
     def __init__(self, settings: Settings, observer: QueryObserver, health: Health) -> None:
         self._group = settings.group
-        self._offsets = PartitionOffsets(settings.kafka)
+        self._kafka = settings.kafka
+        self._offsets = PartitionOffsets(self._kafka)
         self._stops = Stops(observer, health)
 
     @property
@@ -57,6 +58,7 @@ class LostPositions:
         Raises:
             TransportError: Kafka does not answer.
         """
+        self._offsets = PartitionOffsets(self._kafka)  # an older client does not know partitions that were added since
         first = self._offsets.log_start_offsets([*starts, *expired])
         ends = self._offsets.high_watermarks([*starts, *expired])
         deleted = {each for each, at in starts.items() if at < first[each]}

@@ -45,6 +45,9 @@ _TASKS_PER_CORE: Final = 4
 With several slots it is one task for each core: the slots of a task work on the partitions that the task covers.
 """
 
+_RUNNING: Final[set[str]] = set()
+"""The queries of this process, of all groups, that have not ended."""
+
 _INCOMPLETE: Final = re.compile(
     r"ModuleNotFoundError: |.*\[(PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\]"
 )
@@ -88,6 +91,14 @@ class MicroBatches:
     """Whether tasks of an earlier micro-batch may still run, with the current membership."""
 
     _abort_deadline: AbortDeadline = field(default_factory=AbortDeadline, init=False)
+
+    def __post_init__(self) -> None:
+        """Count the query as running."""
+        _RUNNING.add(self._query)
+
+    def close(self) -> None:
+        """Let Python workers close what they keep of the query, when they have the next task of another one."""
+        _RUNNING.discard(self._query)
 
     @property
     def settled(self) -> bool:
@@ -137,6 +148,7 @@ class MicroBatches:
                 marks=self.topics.marks,
                 named_in_commits=self.topics.named_in_commits,
                 attempt=attempt,
+                running=frozenset(_RUNNING),
             )
             try:
                 given = part.coalesce(tasks) if computes is None else computes.outcomes(part, tasks, again=failed)

@@ -31,7 +31,13 @@ from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.settling import WaitingRecords, settle, unhandled_records, waiting_records
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.sink_table import SinkTable, TableQuery, cause_of, triggered
-from kafka_redelivery.pipeline.stream.start_offsets import ready_topics, save_positions, start_offsets
+from kafka_redelivery.pipeline.stream.start_offsets import (
+    partition_counts,
+    partitions_of,
+    ready_topics,
+    save_positions,
+    start_offsets,
+)
 from kafka_redelivery.serdes.registry import why_away
 from kafka_redelivery.topology.config.settings import PipelineSection, Settings
 from kafka_redelivery.topology.durations import format_duration
@@ -60,11 +66,8 @@ class Queries:
     checkpoint: str
     """The folder ``pipeline.checkpoint``."""
 
-    counts: Mapping[str, int]
-    """The number of partitions of every topic."""
-
-    wanted: frozenset[Partition]
-    """Every partition of the sources and their ready topics."""
+    counts: dict[str, int]
+    """The number of partitions of every topic, which :attr:`batches` looks at, too. Each start reads it again."""
 
     shutdown: Shutdown
     monitor: QueryMonitor
@@ -77,6 +80,11 @@ class Queries:
     table: SinkTable | None
     skip_removed: bool
     """Whether the table goes on without records that Kafka has removed."""
+
+    @property
+    def wanted(self) -> frozenset[Partition]:
+        """Every partition of the sources and their ready topics."""
+        return partitions_of(self.settings, self.counts)
 
     def run(self) -> None:
         """Run the queries until a shutdown is requested."""
@@ -204,9 +212,11 @@ class Queries:
                 member = self.member.member()
             except StoppedJoiningError:
                 return
-            starts = start_offsets(self.settings, self.wanted, member, self.topics)
+            self.counts.update(partition_counts(self.settings))  # a topic may have got partitions
+            wanted = self.wanted
+            starts = start_offsets(self.settings, wanted, member, self.topics)
             self.monitor.started(starts)
-            readable = self.lost.leave_out(starts, self.wanted - starts.keys())
+            readable = self.lost.leave_out(starts, wanted - starts.keys())
             if not readable:
                 raise StreamHaltedError(self.lost.problem)
             query = self._handling(readable)

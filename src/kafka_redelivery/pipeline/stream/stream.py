@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -145,11 +145,12 @@ def run_stream(
             section=section,
             checkpoint=_folder(section.checkpoint, base),
             counts=counts,
-            wanted=wanted,
             shutdown=stop,
             monitor=monitor,
             member=member,
-            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate, topics, transformation),
+            batches=stack.enter_context(
+                closing(MicroBatches(config, member, counts, monitor.observer, stop, gate, topics, transformation))
+            ),
             gate=gate,
             lost=LostPositions(settings, monitor.observer, monitor.health),
             topics=topics,

@@ -39,6 +39,8 @@ class TaskPlan:
     """Whether commits name their topic, because all members of the group can read that."""
 
     attempt: Attempt = FIRST_ATTEMPT
+    running: frozenset[str] = frozenset()
+    """The queries of the driver's process that have not ended."""
 
     @property
     def group(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from kafka_redelivery.consumers.clock import failure_clock_ms, monotonic_s
+from kafka_redelivery.consumers.clock import failure_clock_ms
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
@@ -55,9 +55,6 @@ class Runner:
         """
         self.name = secrets.token_hex(8)
         self.query = plan.query
-        self.used_s = monotonic_s()
-        """When a task last asked for it (monotonic)."""
-
         config = plan.config.on_this_machine()
         settings = config.settings
         find_functions_in(settings.kafka, config.search_path)
@@ -138,22 +135,16 @@ class Runner:
             thread.close()
 
 
-_IDLE_S: Final = 600.0
-"""A runner that no task has asked for so long is closed when another group's task runs: its query may have ended."""
-
 _RUNNERS: dict[tuple[str, str], Runner] = {}
 """The runners of this process by group and Kafka cluster: an application may have queries of several groups."""
 
 
 def runner_for(plan: TaskPlan) -> Runner:
-    """Return this process's runner for a query. Closes that of the group's earlier query, and idle ones of others."""
-    now_s = monotonic_s()
+    """Return this process's runner for a query. Closes that of the group's earlier query, and of ended ones."""
     key = plan.group, str(plan.config.settings.kafka.get("bootstrap.servers"))
     for other, runner in list(_RUNNERS.items()):
-        if runner.query != plan.query if other == key else now_s - runner.used_s > _IDLE_S:
+        if runner.query != plan.query and (other == key or runner.query not in plan.running):
             _RUNNERS.pop(other).close()
     if key not in _RUNNERS:
         _RUNNERS[key] = Runner(plan)
-    found = _RUNNERS[key]
-    found.used_s = now_s
-    return found
+    return _RUNNERS[key]

@@ -84,10 +84,8 @@ class OpenPartition:
         """Whether the metadata of a commit has room for what these records and the unanswered ones may end in."""
         if not self.unanswered:
             return True
-        progress, offsets = self.assigned.progress, rows.offsets()
-        return progress.can_track(
-            sum(min(after - before, HOLE_BITS) for before, after in pairwise((progress.next_offset - 1, *offsets)))
-        )
+        progress = self.assigned.progress
+        return progress.can_track(_bits(progress.next_offset - 1, rows))
 
     def unfinished(self, rows: Rows) -> Iterator[Rows]:
         """Yield the runs of records that are not finished. They count as unanswered from now on."""
@@ -105,6 +103,21 @@ class OpenPartition:
             elif first is not None:
                 yield rows[first:index]
                 first = None
+
+
+def fitting(rows: Rows) -> Rows:
+    """Return the first of these records: so many that the metadata has room for them, whatever order they end in."""
+    offsets, empty = rows.offsets(), Progress(0)
+    if empty.can_track(HOLE_BITS + offsets[-1] - offsets[0]):
+        return rows
+    while len(rows) > 1 and not empty.can_track(_bits(offsets[0] - HOLE_BITS, rows)):
+        rows = rows[: len(rows) // 2]
+    return rows
+
+
+def _bits(before: int, rows: Rows) -> int:
+    """Return how many bits of metadata records may need behind an offset."""
+    return sum(min(after - earlier, HOLE_BITS) for earlier, after in pairwise((before, *rows.offsets())))
 
 
 _as_record: Final = cast("Callable[[tuple[object, ...]], ProducerRecord]", partial(tuple.__new__, ProducerRecord))
@@ -292,11 +305,12 @@ class TaskRun:
             if self._plan.attempt.only is not None:
                 self._try(opened, rows, *self._plan.attempt.only)
                 continue
-            run = self._run
-            if opened.assigned.route.source not in self._vectorized:
-                run = min(_MAX_RECORDS_PER_RUN, run)
-            for first in range(0, len(rows), run):
-                part = rows[first : first + run]
+            vectorized = opened.assigned.route.source in self._vectorized
+            run = self._run if vectorized else min(_MAX_RECORDS_PER_RUN, self._run)
+            left_over = rows
+            while len(left_over):
+                part = left_over[:run] if vectorized else fitting(left_over[:run])
+                left_over = left_over[len(part) :]
                 if self._leaves(opened, part):
                     continue
                 self._collect_until(lambda: not self._handler.full and opened.has_room(part))  # noqa: B023 - called here

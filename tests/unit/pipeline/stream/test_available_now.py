@@ -4,6 +4,7 @@ from dataclasses import fields
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql.types import IntegerType, StructType
@@ -14,6 +15,7 @@ from kafka_redelivery.pipeline.stream.queries import Queries
 from kafka_redelivery.pipeline.stream.settling import WaitingRecords
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.spark import Redelivery, _transformation
+from kafka_redelivery.transport.protocols import Partition
 
 WITHIN = timedelta(minutes=5)
 
@@ -70,3 +72,32 @@ def test_a_run_that_an_outage_has_ended_says_how_many_records_wait(
     monkeypatch.setattr(queries, "unhandled_records", None)
     with pytest.raises(StreamUnsettledError, match=r"records are not handled yet$"):
         late("", "bank").run_available_now(within)
+
+
+class Restarted(Queries):
+    """Queries of which the one that handles records is started twice."""
+
+    def _handling(self, starts: Any) -> Any:  # noqa: ANN401 - what is run below
+        return sorted(starts)
+
+
+def test_a_restart_reads_partitions_that_were_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise Spark, which has found them, would miss their start offsets."""
+    settings = Redelivery(group="g", kafka={"bootstrap.servers": "nowhere"}, sources=["s"]).settings
+    ready = settings.naming().ready_topic("s")
+    numbers = iter([1, 2])
+    monkeypatch.setattr(queries, "partition_counts", lambda _: dict.fromkeys(("s", ready), next(numbers)))
+    monkeypatch.setattr(queries, "start_offsets", lambda _settings, wanted, *_: dict.fromkeys(wanted, 0))
+    counts, fake = {"s": 1, ready: 1}, MagicMock(failure=None)
+    fake.leave_out = lambda starts, _expired: starts
+    given: dict[str, Any] = dict.fromkeys((each.name for each in fields(Queries)), fake)
+    read: list[Any] = []
+
+    def run(query: Any) -> bool:  # noqa: ANN401 - as above
+        read.append(query)
+        return len(read) < 2
+
+    Restarted(**given | {"settings": settings, "counts": counts, "shutdown": Shutdown(WITHIN)})._handle(run)
+    assert [len(each) for each in read] == [2, 4]
+    assert Partition("s", 1) in read[1]
+    assert counts["s"] == 2, "tasks know them, too"

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from kafka_redelivery.pipeline.handler.items import Emitted, Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import HEADERS, SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
 from kafka_redelivery.pipeline.task.contract import TaskPlan
-from kafka_redelivery.pipeline.task.task_run import TaskRun
+from kafka_redelivery.pipeline.task.task_run import TaskRun, fitting
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import tier_set
@@ -289,6 +290,25 @@ def test_each_record_is_written_once(what: str, at: int) -> None:
     assert emitted(kafka) == OFFSETS
     assert kafka.points[PLACE] == Checkpoint(62, "")
     assert len(causes) == sum(end in {"aborted", "unknown"} for end in what.split())
+
+
+def test_records_of_a_compacted_topic_that_end_in_any_order() -> None:
+    """The metadata of a commit has no room for a thousand records with wide gaps between them."""
+    wide = SETTINGS.model_copy(update={"limits": SETTINGS.limits.model_copy(update={"batch": 10_000})})
+    offsets = [16_384 * n for n in range(1, 1_001)]
+    kafka = Kafka()
+
+    run_rows(kafka, [rows(PLACE, offsets)], Slots(1), TaskPlan("q", replace(CONFIG, settings=wide), None, {}, {}))
+
+    assert emitted(kafka) == offsets
+    assert kafka.points[PLACE] == Checkpoint(offsets[-1] + 1, "")
+
+
+def test_records_without_wide_gaps_stay_together() -> None:
+    """As those of a topic that has transactions."""
+    together = rows(PLACE, range(7, 2_007, 2))
+    assert fitting(together) is together
+    assert len(fitting(rows(PLACE, range(0, 100_000, 100)))) == 125
 
 
 @pytest.mark.parametrize("what", ["aborted", "aborted aborted", "refused"])
