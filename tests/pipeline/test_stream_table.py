@@ -9,12 +9,23 @@ from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.pipeline.stream.sink_table import compacting
 from tests.pipeline.streaming import LONG_S, prepare, run, running
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark]
+
+
+def test_delta_merges_small_files_of_the_table_alone(spark: SparkSession) -> None:
+    """The session of the user stays as it is; what it says applies."""
+    name = "spark.databricks.delta.autoCompact.enabled"
+    assert compacting(spark).conf.get(name) == "true"
+    assert spark.conf.get(name, None) is None
+    told = spark.newSession()
+    told.conf.set(name, "false")
+    assert compacting(told).conf.get(name) == "false"
 
 
 @pytest.mark.long

@@ -1,7 +1,15 @@
 """The offsets that an archive has still to read, and those that Kafka removed."""
 
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+from kafka_redelivery.pipeline.archive import archive
 from kafka_redelivery.pipeline.archive.archive import Positions, RemovedLetters
+from kafka_redelivery.pipeline.errors import PipelineError
 from kafka_redelivery.topology.cluster.facts import Bounds
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
 
 _READ, _TRIMMED, _NEW = (Partition("DLQ.orders", number) for number in range(3))
@@ -44,3 +52,13 @@ def test_topics_that_were_deleted_after_they_were_archived() -> None:
     found = Positions({_NEW: Bounds(0, 9)}, {_NEW: 4, Partition("DLQ.bills", 0): 7}, missing=("DLQ.bills", "DLQ.later"))
 
     assert found.deleted == ["DLQ.bills"]
+
+
+def test_a_topic_that_was_deleted_after_it_was_archived_stops_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to go on."""
+    found = Positions({_NEW: Bounds(0, 9)}, {_NEW: 4, Partition("DLQ.bills", 0): 7}, missing=("DLQ.bills",))
+    monkeypatch.setattr(archive, "check_table", lambda *_: None)
+    monkeypatch.setattr(archive, "read_positions", lambda *_: found)
+    settings = load_settings("{group: g, kafka: {bootstrap.servers: nowhere}, sources: [{topic: orders}]}")
+    with pytest.raises(PipelineError, match=r"topic DLQ\.bills was archived before.*run once with --skip-removed"):
+        archive.run_archive(MagicMock(), archive.Archive.of(settings, Path(), "table"))
