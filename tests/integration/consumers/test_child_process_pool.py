@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -140,6 +141,23 @@ def test_a_deadline_kills_the_child() -> None:
         assert failure.kind is FailureKind.DEADLINE
         assert not psutil.pid_exists(int(pid))
         assert delivered(found, "ok")[0] is None
+
+
+def test_killed_children_keep_no_descriptors() -> None:
+    """Nor until the garbage collector runs, which workers do seldom."""
+    with children(deadline=timedelta(seconds=1)) as found:
+        opened = []
+        gc.disable()
+        try:
+            for _ in range(3):
+                failure, _ = delivered(found, "sleep")
+                assert failure is not None
+                assert failure.kind is FailureKind.DEADLINE
+                delivered(found, "ok")
+                opened.append(psutil.Process().num_fds())
+        finally:
+            gc.enable()
+        assert opened[0] == opened[2]
 
 
 def test_a_child_that_is_stopped_before_it_has_the_record_misses_the_deadline() -> None:

@@ -141,6 +141,9 @@ class BatchProcessor(Processor):
         if item.stop:
             return
         prepared = self._prepare_all(item)
+        if item.stop:  # decoding may have waited for a registry, and the partition may have been given away
+            item.forget_prepared()
+            return
         before = monotonic_s()
         batch: Batch = Batch(prepared.records, _deliveries(item, prepared.places), item.lane.assigned.route.group)
         if prepared.records and not await self._call(item, batch, prepared):
@@ -249,7 +252,7 @@ class BatchProcessor(Processor):
             if place >= end:
                 break
             if failure.kind is FailureKind.UNAVAILABLE and not failure.key_only:
-                end, held = place, failure.message  # the records behind it are handled again, too
+                end, held = place, failure.message or failure.exception  # the records behind it are handled again, too
                 item.outage = (
                     MetOutage(failure, before, item.lineages[place : place + 1]) if failure.dependency else None
                 )

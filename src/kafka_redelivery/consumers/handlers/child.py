@@ -245,8 +245,11 @@ class Child:
             environment: variables of the child; ``None`` = those of this process.
         """
         self._looked_s = 0.0
-        self._missed: ChildDiedError | None = None
-        """Why it was killed, if a call exceeded the deadline. Answers may still be in the pipe."""
+        self._missed: tuple[list[Position], Failure] | None = None
+        """Why it was killed, if a call exceeded the deadline. Answers may still be in the pipe.
+
+        It is no exception, because a traceback would hold the child with its descriptors.
+        """
 
         self._pipe, other = Pipe()
         with other, _memory_file() as file:
@@ -401,12 +404,14 @@ class Child:
                 self._process.wait()
                 # If the position has changed, the call ended in time after all. Its outcome may be in the pipe.
                 overdue = [found] if position.read() == found else []
-                self._missed = ChildDiedError(overdue, deadline_passed(deadline_s), killed=True)
+                self._missed = overdue, deadline_passed(deadline_s)
 
     def _died(self) -> ChildDiedError:
+        if self._missed:
+            return ChildDiedError(*self._missed, killed=True)
         positions = [found for each in self.positions if (found := each.read()) is not None]
         failure = Failure(FailureKind.DIED, "ClientDied", f"the handler's process died: {self._exit_reason()}")
-        return self._missed or ChildDiedError(positions, failure)
+        return ChildDiedError(positions, failure)
 
     def _exit_reason(self) -> str:
         code = self._process.wait()

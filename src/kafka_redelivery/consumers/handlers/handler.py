@@ -100,7 +100,8 @@ class Handler:
             if isinstance(error, InvalidValueError):
                 text = error.without_value if self.details.class_only else message
                 return Failure(FailureKind.INVALID_VALUE, name, text)
-            if (away := self.dependencies.of(error, name, message)) is not None:
+            text = "" if self.details.class_only else message
+            if (away := self.dependencies.of(error, name, text)) is not None:
                 return away
             if isinstance(error, Redeliver):
                 kind = FailureKind.REDELIVER

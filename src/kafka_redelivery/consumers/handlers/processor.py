@@ -178,6 +178,9 @@ class Processor:
             except SchemaSourceUnavailable as error:
                 item.hold(str(error))
                 break
+            if item.stop:  # decoding may have waited for a registry, and the partition may have been given away
+                item.forget_prepared()
+                break
             if isinstance(record, Failure):
                 failure: Failure | None = record
             else:
@@ -341,7 +344,7 @@ class Processor:
     def _hold_for(self, item: WorkItem, failure: Failure, before: float, delivery: DeliveredRecord | None) -> None:
         """Return the item, because a dependency is away; ``before``: when the call began."""
         met = MetOutage(failure, before, item.lineages[item.position :])
-        self._hold(item, failure.message, delivery)
+        self._hold(item, failure.message or failure.exception, delivery)
         if failure.dependency:
             item.outage = met
 

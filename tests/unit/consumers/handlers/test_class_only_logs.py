@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_redelivery import Unavailable
+from kafka_redelivery.consumers.handlers.dependencies import Dependencies
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.telemetry import failure_log
@@ -61,6 +63,16 @@ def test_a_cycle_of_causes_ends(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, _HANDLER):
         replace(as_handler(charge), details=FailureDetails.CLASS_ONLY).failure(one)
     assert caplog.messages[0].endswith("ValueError\ncaused by KeyError")
+
+
+@pytest.mark.parametrize("error", [ConnectionError(_SECRET), Unavailable("bank", _SECRET)], ids=["listed", "said"])
+def test_an_outage_has_no_text(error: Exception) -> None:
+    """What is away, and the class, are logged and shown in the state of the process."""
+    dependencies = Dependencies({"bank": 1000}, ((ConnectionError, "bank"),))
+    handler = replace(as_handler(charge), details=FailureDetails.CLASS_ONLY, dependencies=dependencies)
+    failure = handler.failure(error)
+    assert (failure.kind, failure.dependency) == (FailureKind.UNAVAILABLE, "bank")
+    assert failure.cause == type(error).__name__
 
 
 def test_a_line_has_no_key_and_no_text(caplog: pytest.LogCaptureFixture) -> None:

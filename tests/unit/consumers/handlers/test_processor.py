@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_redelivery import Batch
 from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.batch_processor import processor_of
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
-from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
 from kafka_redelivery.serdes.errors import SchemaSourceUnavailable
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -43,6 +45,10 @@ JSON = JsonCodec()
 
 
 pytestmark = pytest.mark.usefixtures("one_slice")
+
+
+def _batch_never_called(_: Batch) -> None:
+    raise AssertionError("the handler was called")
 
 
 class TestSuccess:
@@ -216,6 +222,21 @@ class TestBeforeTheHandler:
         ):
             assert (given.position, given.failures, given.lineages, given.lateness) == (0, [], [], [])
             assert "http://registry" in given.held
+
+    @pytest.mark.parametrize("batch", [False, True])
+    def test_a_partition_that_is_given_away_meanwhile_gets_no_call(self, *, batch: bool) -> None:
+        """Decoding may wait for a registry until another member handles the records."""
+
+        class Slow(RawCodec):
+            def decode(self, data: bytes | None) -> bytes | None:
+                given.stop = True
+                return data
+
+        given = item(ready(route(value=Slow())), [redelivery(40, lineage()), redelivery(41, lineage(8))])
+        given.batch = batch
+        handler = as_handler(_batch_never_called if batch else never_called)
+        processor_of(handler, {}, lambda: NOW, None).run(given)
+        assert (given.position, given.lineages, given.failures, given.held) == (0, [], [], "")
 
     def test_a_codec_that_waits_for_a_registry_is_no_overdue_handler(self) -> None:
         """``handler.deadline`` is the time of the handler alone. The polling thread looks at any moment."""
