@@ -1,6 +1,7 @@
 """Compose file and manifests are valid and consistent, and the validation finds errors."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,35 @@ def test_selectors_match_pods() -> None:
     assert scaled["spec"]["scaleTargetRef"]["name"] in sets
     assert "replicas" not in sets["worker"]["spec"]
     assert f"{LAG.name}{{" in scaled["spec"]["triggers"][0]["metadata"]["query"]
+
+
+def test_kustomize_labels_selectors_of_our_pods_and_no_others() -> None:
+    """Templates get the labels that selectors get; a policy still finds the cluster's DNS by its own label."""
+    labelled = {}
+    for each in of_kind("Kustomization"):
+        (labels,) = each["labels"]
+        assert "includeSelectors" not in labels
+        assert labels["includeTemplates"] is True
+        labelled[len(each["resources"])] = {(field["kind"], field["path"]) for field in labels["fields"]}
+    base, overlay = (labelled[number] for number in sorted(labelled, reverse=True))
+    for folder, fields in ((FOLDER, base), (OVERLAY, overlay)):
+        manifests = [each for path in folder.glob("*.yaml") for each in yaml.safe_load_all(path.read_text())]
+        found = {(each["kind"], path) for each in manifests for path in selectors(each.get("spec", {}), "spec")}
+        assert fields == {(kind, path) for kind, path in found if kind != "Kustomization"}
+    policy = next(each for each in of_kind("NetworkPolicy") if each["metadata"]["name"] == "redelivery")
+    (dns,) = [each for rule in policy["spec"]["egress"] for each in rule["to"] if "podSelector" in each]
+    assert dns["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+
+
+def selectors(spec: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield the paths of selectors with labels of our pods."""
+    for name, value in spec.items():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                step = f"{path}/{name}[]" if isinstance(value, list) else f"{path}/{name}"
+                yield from selectors(part, step)
+    if any(name.startswith("app.kubernetes.io/") for name in spec) and not path.endswith("/labels"):
+        yield path
 
 
 def test_the_memory_of_the_query_suffices_for_its_cores() -> None:
