@@ -183,6 +183,10 @@ class _Database(Protocol):
         """Whether the next statement would be a transaction of its own."""
         ...
 
+    def has_failed(self) -> bool:
+        """Whether the open transaction can only be rolled back, although a commit would raise nothing."""
+        ...
+
     def insert(self, identity: Identity) -> int:
         """Insert the row, unless it is there; return the number of inserted rows."""
         ...
@@ -190,29 +194,21 @@ class _Database(Protocol):
 
 @contextmanager
 def _once(database: _Database, identity: Identity, *, commit: bool) -> Iterator[First]:
-    if commit and database.in_transaction():
-        raise RuntimeError(_OPEN)
-    with database.transaction() if commit else nullcontext():
-        if database.commits_alone():
-            raise RuntimeError(_ALONE)
-        with _explained():
+    with _begin(database, commit=commit):
+        with _inserting(database):
             first = _first(database.insert(identity))
         yield first
-        _check(first, ended=commit and not database.in_transaction())
+        _check(first, database, commit=commit)
 
 
 @asynccontextmanager
 async def _once_in_psycopg(connection: Any, identity: Identity, *, commit: bool) -> AsyncIterator[First]:  # noqa: ANN401
     database = _Psycopg(connection)
-    if commit and database.in_transaction():
-        raise RuntimeError(_OPEN)
-    async with connection.transaction() if commit else nullcontext():
-        if database.commits_alone():
-            raise RuntimeError(_ALONE)
-        with _explained():
+    async with _begin(database, commit=commit):
+        with _inserting(database):
             first = _first((await connection.execute(_PSYCOPG, identity)).rowcount)
         yield first
-        _check(first, ended=commit and not database.in_transaction())
+        _check(first, database, commit=commit)
 
 
 @asynccontextmanager
@@ -235,22 +231,57 @@ async def _once_in_greenlet(connection: Any, identity: Identity, *, commit: bool
 
 
 _OPEN: Final = (
-    "a transaction is open on the connection of once(), which begins and commits one: end yours before, or write "
-    "once(..., commit=False) and commit it yourself"
+    "a transaction is open on the connection of once(), which begins and commits one: end yours before (sqlite3 always "
+    "has one with autocommit=False), or write once(..., commit=False) and commit it yourself"
 )
 _ALONE: Final = (
     "the connection of once() is in autocommit mode, so its row would be committed without the effect: begin a "
     "transaction before it, or use another mode"
 )
 _ENDED: Final = "the block of once() has ended its transaction; leave that to once(), or write once(..., commit=False)"
+_FAILED: Final = (
+    "the database rolls back the transaction of once(), because a statement has failed or it was told to, so the "
+    "effect would be lost: let the exception leave the block, or wrap a statement that may fail in a savepoint "
+    "(transaction() of psycopg, begin_nested() of SQLAlchemy, a second atomic() of Django)"
+)
 
 
-def _check(first: First, *, ended: bool) -> None:
+def _begin(database: _Database, *, commit: bool) -> Any:  # noqa: ANN401 - a context manager, sync or async as the connection
+    if not commit:
+        return nullcontext()
+    if database.in_transaction():
+        raise RuntimeError(_OPEN)
+    return database.transaction()
+
+
+@contextmanager
+def _inserting(database: _Database) -> Iterator[None]:
+    if database.commits_alone():
+        raise RuntimeError(_ALONE)
+    try:
+        yield
+    except Exception as error:
+        if TABLE in str(error):
+            error.add_note(f"`redelivery inbox sql` prints the statements that create {TABLE}")
+        raise
+
+
+def _check(first: First, database: _Database, *, commit: bool) -> None:
     """Raise if a block that is at its end cannot have kept the promise."""
     if not first.asked:
         raise RuntimeError("the block of once() never asks whether this is the first time; write `if first:` in it")
-    if ended:
-        raise RuntimeError(_ENDED)
+    if not database.in_transaction():
+        if commit:
+            raise RuntimeError(_ENDED)
+    elif database.has_failed():
+        raise RuntimeError(_FAILED)
+
+
+def _has_failed(driver: Any) -> bool:  # noqa: ANN401 - the connection of any driver
+    """Whether the database answers a commit with a rollback, or has rolled back. Drivers do not report that."""
+    if hasattr(driver, "info"):  # of psycopg 2 and 3
+        return bool(driver.info.transaction_status == _IN_ERROR)
+    return not getattr(driver, "in_transaction", True)  # of sqlite3 and aiosqlite
 
 
 def _check_dialect(name: str) -> None:
@@ -264,16 +295,6 @@ def _first(rows: int) -> First:
     return First(value=rows == 1)
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if TABLE in str(error):
-            error.add_note(f"`redelivery inbox sql` prints the statements that create {TABLE}")
-        raise
-
-
 def _statement(parameter: Callable[[str], str]) -> str:
     names = Identity._fields
     values = ", ".join(map(parameter, names))
@@ -284,41 +305,39 @@ _SQLITE: Final = _statement(lambda _: "?")
 _PSYCOPG: Final = _statement(lambda _: "%s")
 _NAMED: Final = _statement(":{}".format)
 
+_IN_ERROR: Final = 3
+"""``INERROR`` of libpq: a statement of the transaction has failed."""
+
+_UNKNOWN: Final = 4
+"""``UNKNOWN`` of libpq: the connection is lost or closed."""
+
 
 class _Sqlite:
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of the user
         self._connection: sqlite3.Connection = connection
-        self._autocommit: object = getattr(connection, "autocommit", None)
-        """``True``, or ``False``: a transaction is always open; anything else: ``isolation_level`` decides."""
-
-        self._begun = self._autocommit is not False
 
     def in_transaction(self) -> bool:
-        return self._begun and self._connection.in_transaction
+        return self._connection.in_transaction
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self._begun = True
-        if not self._connection.in_transaction:
-            # The insert follows, so the lock is needed anyway. One that is begun by reading cannot always get it.
-            self._connection.execute("BEGIN IMMEDIATE")
+        # The insert follows, so the lock is needed anyway. One that is begun by reading cannot always get it.
+        self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            if self._autocommit is True:  # commit() does nothing then
-                self._connection.execute("COMMIT")
-            else:
-                self._connection.commit()
+            self._connection.execute("COMMIT")  # commit() does nothing with autocommit=True
         except BaseException:
-            if self._autocommit is True and self._connection.in_transaction:
+            if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            else:
-                self._connection.rollback()
             raise
 
     def commits_alone(self) -> bool:
         return not self._connection.in_transaction and (
-            self._autocommit is True or self._connection.isolation_level is None
+            getattr(self._connection, "autocommit", None) is True or self._connection.isolation_level is None
         )
+
+    def has_failed(self) -> bool:
+        return False  # SQLite ends a transaction that it rolls back
 
     def insert(self, identity: Identity) -> int:
         return self._connection.execute(_SQLITE, identity).rowcount
@@ -329,7 +348,10 @@ class _Psycopg:
         self._connection = connection
 
     def in_transaction(self) -> bool:
-        return bool(self._connection.info.transaction_status)  # 0 is IDLE
+        status: int = self._connection.info.transaction_status
+        if status == _UNKNOWN:  # at its end, transaction() would raise nothing
+            raise self._connection.OperationalError("the connection is lost")
+        return status != 0  # IDLE
 
     def transaction(self) -> AbstractContextManager[object]:
         found: AbstractContextManager[object] = self._connection.transaction()
@@ -337,6 +359,9 @@ class _Psycopg:
 
     def commits_alone(self) -> bool:
         return self._connection.autocommit and not self.in_transaction()
+
+    def has_failed(self) -> bool:
+        return _has_failed(self._connection)
 
     def insert(self, identity: Identity) -> int:
         rows: int = self._connection.execute(_PSYCOPG, identity).rowcount
@@ -361,6 +386,12 @@ class _Connection:
             return _Sqlite(pooled.driver_connection).commits_alone()
         return bool(pooled.dbapi_connection.autocommit)
 
+    def has_failed(self) -> bool:
+        driver = self._connection.connection.driver_connection
+        if self._connection.dialect.name == "postgresql" and not hasattr(driver, "info"):
+            self._connection.execute(self._text("SELECT 1"))  # raises after a failed statement; such as asyncpg
+        return _has_failed(driver)
+
     def insert(self, identity: Identity) -> int:
         _check_dialect(self._connection.dialect.name)
         rows: int = self._connection.execute(self._text(_NAMED), identity._asdict()).rowcount
@@ -383,6 +414,9 @@ class _Session:
     def commits_alone(self) -> bool:
         return _Connection(self._session.connection()).commits_alone()
 
+    def has_failed(self) -> bool:
+        return _Connection(self._session.connection()).has_failed()
+
     def insert(self, identity: Identity) -> int:
         return _Connection(self._session.connection()).insert(identity)
 
@@ -401,6 +435,9 @@ class _Django:
 
     def commits_alone(self) -> bool:
         return not self.in_transaction()
+
+    def has_failed(self) -> bool:
+        return bool(self._connection.needs_rollback) or _has_failed(self._connection.connection)
 
     def insert(self, identity: Identity) -> int:
         _check_dialect(self._connection.vendor)

@@ -85,6 +85,40 @@ def test_a_transaction_of_the_handler(database: str, kind: str) -> None:
     assert asyncio.run(deliver(kind, database, record()))
 
 
+@each_kind
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_block_that_goes_on_after_a_failed_statement(
+    database: str,
+    kind: str,
+    commit: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """PostgreSQL answers its COMMIT with a rollback, and no driver reports that. After a savepoint all is well."""
+
+    async def handle(*, savepoint: bool) -> None:
+        async with opened(kind, database) as (connection, execute):
+            if kind == "psycopg-autocommit" and not commit:
+                await execute("BEGIN")
+            async with block(kind, connection, record(), commit=commit) as first:
+                assert first
+                if savepoint:
+                    await execute("SAVEPOINT own")
+                with suppress(Exception):
+                    await execute("INSERT INTO effects VALUES (NULL)")
+                if savepoint:
+                    await execute("ROLLBACK TO own")
+                    await execute("INSERT INTO effects VALUES (7)")
+            if not commit:
+                ended = connection.commit()
+                if kind.startswith("async"):
+                    await ended
+
+    with pytest.raises(RuntimeError, match="would be lost"):
+        asyncio.run(handle(savepoint=False))
+    assert effects(database) == []
+    asyncio.run(handle(savepoint=True))
+    assert effects(database) == [7]
+
+
 @pytest.mark.parametrize("ends_well", [True, False])
 def test_the_successor_waits_for_the_process_that_was_taken_for_dead(
     database: str,

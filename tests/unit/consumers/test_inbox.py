@@ -4,12 +4,18 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import create_engine
+from psycopg.pq import PGconn, TransactionStatus
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.exc import IntegrityError
 
 from kafka_redelivery.consumers.inbox import Identity, Once, pruning, schema
 from tests.inboxes import EFFECTS, SQLITE, LostError, block, deliver, opened, record
@@ -230,13 +236,135 @@ def test_old_rows_are_deleted(file: str) -> None:
         assert connection.execute("SELECT message_id FROM redelivery_inbox").fetchall() == [("orders-3@2",)]
 
 
+class AlwaysOpen(sqlite3.Connection):
+    """As one that Python 3.12 makes with ``autocommit=False``: after each transaction it begins another one."""
+
+    autocommit = False
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file, isolation_level=None)
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+        self.execute("BEGIN")
+
+
+def test_a_connection_of_sqlite3_that_always_has_a_transaction(file: str) -> None:
+    """A block could not see what is open before it, nor a commit in it; in a transaction of the handler it may be."""
+    with closing(AlwaysOpen(file)) as connection:
+        with pytest.raises(RuntimeError, match="autocommit=False"), Once(connection, record()):
+            pytest.fail("the block was entered")
+        with Once(connection, record(), commit=False) as first:
+            assert first
+        connection.commit()
+    assert not asyncio.run(deliver("sqlite3", file, record()))
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_sqlite_rolled_back_by_itself(file: str, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    """SQLAlchemy does not notice it, and its commit would do nothing."""
+    engine = create_engine(f"sqlite:///{file}")
+
+    def handle() -> None:
+        with engine.connect() as connection, Once(connection, record(), commit=commit) as first:
+            assert first
+            with suppress(IntegrityError):
+                connection.execute(text("INSERT OR ROLLBACK INTO effects VALUES (NULL)"))
+
+    with pytest.raises(RuntimeError, match="would be lost"):
+        handle()
+    engine.dispose()
+    assert asyncio.run(deliver("sqlite3", file, record()))
+
+
+class FakePsycopg:
+    """A connection of psycopg 3 that says in which state its transaction is."""
+
+    OperationalError = psycopg.OperationalError
+    autocommit = False
+
+    def __init__(self) -> None:
+        self.info = SimpleNamespace(transaction_status=TransactionStatus.IDLE)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.info.transaction_status = TransactionStatus.INTRANS
+        yield
+
+    def execute(self, *_: object) -> object:
+        return SimpleNamespace(rowcount=1)
+
+
+class FakeAsyncPsycopg(FakePsycopg):
+    """The same, asynchronous."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:  # type: ignore[override] # as in psycopg
+        self.info.transaction_status = TransactionStatus.INTRANS
+        yield
+
+    async def execute(self, *_: object) -> object:
+        return SimpleNamespace(rowcount=1)
+
+
+FakePsycopg.__module__ = FakeAsyncPsycopg.__module__ = "psycopg"
+FakePsycopg.__qualname__, FakeAsyncPsycopg.__qualname__ = "Connection", "AsyncConnection"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (TransactionStatus.INERROR, (RuntimeError, "would be lost")),
+        (TransactionStatus.UNKNOWN, (psycopg.OperationalError, "the connection is lost")),
+        (TransactionStatus.IDLE, (RuntimeError, "has ended its transaction")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["psycopg", "async-psycopg"])
+def test_a_transaction_of_psycopg_that_cannot_commit(
+    kind: str, status: TransactionStatus, error: tuple[type[Exception], str]
+) -> None:
+    """Psycopg commits without an error: PostgreSQL rolls back a transaction in which a statement has failed."""
+    connection: Any = FakeAsyncPsycopg() if kind.startswith("async") else FakePsycopg()
+
+    async def handle() -> None:
+        async with block(kind, connection, record()) as first:
+            assert first
+            connection.info.transaction_status = status
+
+    with pytest.raises(error[0], match=error[1]):
+        asyncio.run(handle())
+
+
+def test_a_driver_of_sqlalchemy_that_tells_no_state(file: str) -> None:
+    """Asyncpg and pg8000 only say that a statement has failed when they are given another one."""
+    engine = create_engine(f"sqlite:///{file}")
+    said = []
+    event.listen(engine, "before_cursor_execute", lambda *given: said.append(given[2]))
+    with engine.connect() as connection, Once(connection, record()) as first:
+        assert first
+        engine.dialect.name = "postgresql"
+    engine.dispose()
+    assert said[1:] == ["SELECT 1"]
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_lost_connection(commit: bool, autocommit: bool) -> None:  # noqa: FBT001 - parameters
+    """It is psycopg's own error, which ``dependencies`` may list, and no mistake of the handler."""
+    connection = psycopg.Connection(PGconn.connect(b"host=/nowhere"))
+    connection._autocommit = autocommit
+    with pytest.raises(psycopg.OperationalError), Once(connection, record(), commit=commit):
+        pytest.fail("the block was entered")
+
+
 _DJANGO = """
 import sys
 from django.conf import settings
 settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1]}})
 import django
 django.setup()
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from tests.inboxes import LostError, record
 from kafka_redelivery.consumers.inbox import Once
 
@@ -267,6 +395,46 @@ refused(in_a_transaction)
 with transaction.atomic():
     refused(charge)
     in_a_transaction()
+
+def goes_on_after_a_failure(commit=True):
+    with Once(connection, record(9), commit=commit) as first:
+        if first:
+            connection.cursor().execute("INSERT INTO effects VALUES (9)")
+            try:
+                with transaction.atomic(savepoint=False):
+                    connection.cursor().execute("INSERT INTO effects VALUES (NULL)")
+            except IntegrityError:
+                pass
+
+def in_atomic():
+    with transaction.atomic():
+        goes_on_after_a_failure(commit=False)
+
+def set_rollback():
+    with Once(connection, record(9)) as first:
+        if first:
+            transaction.set_rollback(True)
+
+def rolled_back_by_sqlite():
+    with Once(connection, record(9)) as first:
+        if first:
+            try:
+                connection.cursor().execute("INSERT OR ROLLBACK INTO effects VALUES (NULL)")
+            except IntegrityError:
+                pass
+
+def with_a_savepoint():
+    with Once(connection, record(9)) as first:
+        if first:
+            try:
+                with transaction.atomic():
+                    connection.cursor().execute("INSERT INTO effects VALUES (NULL)")
+            except IntegrityError:
+                connection.cursor().execute("INSERT INTO effects VALUES (9)")
+
+for each in goes_on_after_a_failure, in_atomic, set_rollback, rolled_back_by_sqlite:
+    refused(each)
+with_a_savepoint()
 """
 
 
@@ -275,8 +443,9 @@ def test_a_connection_of_django(file: str) -> None:
     command = [sys.executable, "-c", _DJANGO, file]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    failed, alone, opened_before, first = ended.stdout.splitlines()
+    failed, alone, opened_before, first, *lost = ended.stdout.splitlines()
     assert (failed, first) == ("failed", "True")
     assert "autocommit" in alone
     assert "a transaction is open" in opened_before
-    assert effects(file) == [7]
+    assert ["would be lost" in each for each in lost] == [True] * 4
+    assert effects(file) == [7, 9]
