@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -279,7 +279,9 @@ def control_records(
         now_ms: epoch ms.
         raise_level: whether all members of the group support the features of this version. They do in a new group.
     """
-    new = not cluster.control.exists and not any(cluster.committed.values())
+    # An empty control topic tells nothing: Strimzi made it, or an earlier apply ended before it wrote.
+    known = bool(cluster.control.sources or cluster.control.committed)
+    new = not known and not any(cluster.committed.values())
     if (raise_level or new) and cluster.control.level < FEATURE_LEVEL:
         yield level_record(FEATURE_LEVEL, now_ms)
     if plan.default_width is not None and cluster.control.width is None:
@@ -289,8 +291,9 @@ def control_records(
         for (topic, number), offset in group.items():
             if (topic, number) not in cluster.control.committed:
                 yield first_offset_record(topic, number, offset, now_ms, cluster.topics[topic].mark)
-    if not cluster.control.exists:
-        yield from _expired(plan, cluster, now_ms)
+    if not known:
+        unknown = replace(cluster, control=replace(cluster.control, exists=False))
+        yield from _expired(plan, unknown, now_ms)
     yield from _tiers(plan, cluster, now_ms)
 
 

@@ -32,6 +32,17 @@ def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
     ]
 
 
+def test_a_new_group_whose_control_topic_exists_already() -> None:
+    """Strimzi made the topic before, or an apply ended when it had made topics. A member makes the group old."""
+    empty = ClusterFacts(topics=PLAN.sources, control=control_state([]))
+    assert list(control_records(PLAN, empty, NOW)) == list(control_records(PLAN, NEW, NOW))
+    for begun in (source_record("orders", 4, NOW), first_offset_record("orders", 0, 3, NOW)):
+        old = replace(empty, control=control_state([begun]))
+        assert level_record(FEATURE_LEVEL, NOW) not in set(control_records(PLAN, old, NOW))
+    committed = with_offsets(empty, "billing", {("orders", 0): 3})
+    assert level_record(FEATURE_LEVEL, NOW) not in set(control_records(PLAN, committed, NOW))
+
+
 def test_a_new_group_keeps_the_default_width_of_its_time() -> None:
     """It is written once. A group that began without one never gets one."""
     new = planned(ONE_SOURCE, source(partitions=300), default_width=24)
@@ -59,7 +70,9 @@ def test_an_offset_that_has_expired_before_there_was_a_control_topic() -> None:
     """Else a second apply would take the partition for a new one and repeat its records."""
     cluster = with_offsets(as_planned(PLAN), "billing", {("billing.ready.orders", 2): None})
     assert first_offset_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, cluster, NOW))
-    known = replace(cluster, control=ControlState(exists=True))
+    empty = replace(cluster, control=ControlState(exists=True))
+    assert first_offset_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, empty, NOW))
+    known = replace(cluster, control=ControlState(exists=True, sources={"orders": 4}))
     assert first_offset_record("billing.ready.orders", 2, 5, NOW) not in set(control_records(PLAN, known, NOW))
 
 
