@@ -12,7 +12,7 @@ from kafka_redelivery.topology.cluster.plan import retried_sources, scheduler_gr
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
-from kafka_redelivery.topology.topics.naming import Naming
+from kafka_redelivery.topology.topics.naming import Naming, names_group
 from kafka_redelivery.topology.topics.tiers import tier_set
 
 
@@ -327,9 +327,12 @@ def _ready_topics(settings: Settings) -> list[Resource]:
 
 
 def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resource]:
-    """Return the start of a template as a prefix if it belongs to this group alone, else the literal topics."""
+    """Return the start of a template as a prefix if it belongs to this group alone, else the literal topics.
+
+    The group's name and a dot are no such prefix: all topics of the group begin so, its sources perhaps as well.
+    """
     prefix = template.replace("{group}", group)
-    if group in prefix and prefix.endswith((".", "-", "_")):
+    if names_group(template, group) and prefix.endswith((".", "-", "_")) and prefix[:-1] != group:
         return [Resource(ResourceType.TOPIC, PatternType.PREFIXED, prefix)]
     return literal
 

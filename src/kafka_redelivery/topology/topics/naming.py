@@ -20,6 +20,11 @@ _LEGAL = re.compile(r"[A-Za-z0-9._-]+")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 
 
+def names_group(template: str, group: str) -> bool:
+    """Whether the names of a template belong to this group alone: with ``{group}``, or its name between two dots."""
+    return "{group}" in template or f".{group}." in f".{template}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
     """The name templates of a group's topics, in which ``{group}``, ``{topic}`` and ``{delay}`` are replaced."""

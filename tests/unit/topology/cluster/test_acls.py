@@ -275,6 +275,20 @@ def test_without_a_prefix_of_the_group_each_tier_is_named() -> None:
     assert "Write" in operations(text, AclRole.SCHEDULER, "ready.orders.billing")
 
 
+@pytest.mark.parametrize(
+    ("group", "topics"),
+    [
+        ("re", "retry: 'retry.{delay}.{group}', ready: 'ready.{topic}.{group}'"),
+        ("billing", "retry: '{group}.{delay}', ready: '{group}.{topic}'"),
+    ],
+)
+def test_a_prefix_is_of_the_retries_of_this_group_alone(group: str, topics: str) -> None:
+    """Not of what begins with its letters, and not of all topics of the group."""
+    text = ONE_SOURCE.replace("billing", group) + f"topics: {{{topics}}}\n"
+    for role in AclRole:
+        assert not [right for right in found(text, role) if right[:2] == ("topic", "prefixed")]
+
+
 _CONFIGURATIONS = st.builds(
     lambda base, mode, sections, policy, topics: settings(base + mode + "".join(sections) + policy + topics),
     st.sampled_from([ONE_SOURCE, TWO_SOURCES]),

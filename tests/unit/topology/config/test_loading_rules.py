@@ -81,6 +81,8 @@ def strategy(text: str) -> str:
         (HEAD + 'topics: {ready: "{group}.r"}', "topics.ready", "lacks {topic}"),
         (HEAD + 'topics: {retry: "r.{delay}"}', "topics.retry", "lacks {group}"),
         (HEAD + 'topics: {ready: "r.{topic}"}', "topics.ready", "lacks {group}"),
+        (HEAD + 'topics: {retry: "billings.{delay}"}', "topics.retry", "lacks {group}"),
+        (HEAD + 'topics: {control: "my-billing"}', "topics.control", "lacks {group}"),
         (HEAD + 'topics: {retry: "{group}.{topic}.{delay}"}', "topics.retry", "unknown placeholder {topic}"),
         (HEAD + 'topics: {journal: "{group}.{Topic}"}', "topics.journal", "unknown placeholder {Topic}"),
         (HEAD + 'topics: {retry: "{group} {delay}"}', "topics.retry", "may only contain letters"),

@@ -39,7 +39,7 @@ from kafka_redelivery.topology.faults import Path, Violation
 from kafka_redelivery.topology.java.numbers import LONG_MAX, LONG_MIN
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.entry import DeadLetterKind
-from kafka_redelivery.topology.topics.naming import MAX_NAME, check_names
+from kafka_redelivery.topology.topics.naming import MAX_NAME, check_names, names_group
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.urls import has_secret
 
@@ -87,7 +87,7 @@ def _templates(settings: Settings) -> Iterator[Violation]:
         required, reason = _REQUIRED.get(field, ("", ""))
         if f"{{{required}}}" not in template and required:
             yield Violation(path, f"lacks {{{required}}}: {reason}", f"add {{{required}}}")
-        if "{group}" not in template and settings.group not in template:
+        if not names_group(template, settings.group):
             problem = "lacks {group}: another group with this template would take records of this group"
             yield Violation(path, problem, "add {group}")
     for entry_path, entry in settings.policy_sections():
