@@ -22,9 +22,6 @@ from kafka_redelivery.topology.urls import HIDDEN, without_secrets
 
 app = Commands(no_args_is_help=True, help="Check and print the configuration; needs no cluster.")
 
-_SECTIONS: Final = (*CLIENT_SETTINGS, "spark")
-"""Sections with settings of other libraries. Of these only what is known to be no secret is shown."""
-
 _SHOWN: Final = re.compile(
     "acks|algorithm|assignor|bytes|close|codec|compress|connection|cores|crcs|debug|deploymode|disable|enable|"
     "enabled|family|flight|fraction|id|idempotence|instances|interval|kbytes|level|list|location|log_level|"
@@ -33,7 +30,7 @@ _SHOWN: Final = re.compile(
     "retries|scope|servers|size|speculation|stores|strategy|suites|timeout|timezone|ttl|type|url|username|"
     "verification"
 )
-"""Last words of the names that are shown."""
+"""Last words of the names of other libraries' settings that are shown."""
 
 _SECRET: Final = re.compile(r"password|secret|token|jaas|credential|user\.info|\.pem$", re.IGNORECASE)
 """Hidden, whatever the last word."""
@@ -108,7 +105,7 @@ def shown(settings: Settings) -> dict[str, Any]:
 
 def _without_secrets(value: Any, name: str = "", *, others: bool = False) -> Any:  # noqa: ANN401 - any part of it
     if isinstance(value, dict):
-        below = others or name in _SECTIONS
+        below = others or name in CLIENT_SETTINGS
         return {key: _without_secrets(each, str(key), others=below) for key, each in value.items()}
     if isinstance(value, list):
         return [_without_secrets(each, name, others=others) for each in value]

@@ -1,7 +1,8 @@
 """Reads a YAML document as plain data and remembers the location of every key and value.
 
 PyYAML's safe composer parses the text. Tags construct no objects, the text must hold one document, and the number
-of values that aliases expand to is limited. Dates remain text because no setting is a date.
+of values that aliases expand to is limited. Dates remain text because no setting is a date. So do the settings of
+other libraries, which take text: ``sasl.password: 0123`` is no octal number.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from kafka_redelivery.topology.config.shape import CLIENT_SETTINGS
 from kafka_redelivery.topology.faults import Fault, Path, dotted
 
 MAX_CHARACTERS = 1_000_000
@@ -25,6 +27,7 @@ MAX_VALUES = 20_000
 _TAG = "tag:yaml.org,2002:"
 _TYPED = {_TAG + kind for kind in ("bool", "int", "float", "null")}
 _NUMBERS = {_TAG + kind for kind in ("int", "float")}
+_LITERAL = {*_NUMBERS, _TAG + "bool"}
 _MAX_DIGITS = 100
 _TEXT = {_TAG + kind for kind in ("str", "timestamp", "value")}
 _MERGE = _TAG + "merge"
@@ -197,9 +200,10 @@ class _Reader:
         return None
 
     def _scalar(self, node: ScalarNode, path: Path) -> object:
-        if node.tag in _TYPED:
+        literal = node.tag in _LITERAL and any(step in CLIENT_SETTINGS for step in path[:-1])
+        if node.tag in _TYPED and not literal:
             return self._typed(node, path)
-        if node.tag not in _TEXT:
+        if node.tag not in _TEXT and not literal:
             fix = "write the value without it; put a value that begins with ! in quotes"
             self._fault(path, "has a tag, which is not allowed", fix)
             return None

@@ -3,8 +3,8 @@
 A ``--set`` flag takes precedence over a ``REDELIVERY_...`` variable, which takes precedence over the file.
 ``REDELIVERY_LIMITS__BATCH=500`` and ``--set limits.batch=500`` mean the same. Two underscores in a variable and a dot
 in a flag lead one level down. Case and single underscores of a name do not matter; items of a list have their index
-as name. Everything below ``kafka`` and ``registry`` is one name of the client: a variable's is lower-cased, and its
-underscores become dots.
+as name. Everything below ``kafka``, ``registry`` and ``spark`` is one name of the client: a variable's is lower-cased,
+and its underscores become dots.
 """
 
 from __future__ import annotations

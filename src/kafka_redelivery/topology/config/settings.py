@@ -11,9 +11,9 @@ from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from kafka_redelivery.topology.artemis.repository import SettingsRepository, address_of
@@ -30,6 +30,14 @@ from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import Naming, kafka_topic
+
+
+def _as_text(settings: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """Return the settings as they are in a file, where all are text."""
+    return {name: str(each).lower() if isinstance(each, bool) else str(each) for name, each in settings.items()}
+
+
+_ClientSettings = Annotated[dict[str, str | int | float | bool], AfterValidator(_as_text)]
 
 
 class SinkSection(Section):
@@ -79,9 +87,7 @@ class PipelineSection(Section):
     sink: SinkSection | None = Field(
         None, description="Table for what handlers send to one topic. Absent: outputs are in Kafka only."
     )
-    spark: dict[str, str | int | float | bool] = Field(
-        {}, repr=False, description="Spark's settings, under Spark's names."
-    )
+    spark: _ClientSettings = Field({}, repr=False, description="Spark's settings, under Spark's names.")
 
 
 Resolution = ClassicResolution | ArtemisResolution
@@ -519,9 +525,7 @@ class Settings(Section):
             " partitions at once."
         ),
     )
-    kafka: dict[str, str | int | float | bool] = Field(
-        repr=False, description="Settings of the Kafka clients, under Kafka's names."
-    )
+    kafka: _ClientSettings = Field(repr=False, description="Settings of the Kafka clients, under Kafka's names.")
     sources: tuple[SourceSection, ...] = Field(min_length=1, description="What the group consumes.")
     outputs: tuple[OutputSection, ...] = Field(
         (), description="Topics to which handlers send values. A topic that only gets bytes needs no entry."

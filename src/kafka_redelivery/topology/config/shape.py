@@ -20,8 +20,8 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.faults import Path, Violation, dotted
 from kafka_redelivery.topology.urls import without_secrets
 
-CLIENT_SETTINGS = ("kafka", "registry")
-"""Sections with the settings of a client library. A dotted name below them, such as ``linger.ms``, is one name."""
+CLIENT_SETTINGS = ("kafka", "registry", "spark")
+"""Sections with the settings of another library, which are text. A dotted name there, as ``linger.ms``, is one name."""
 
 
 def fields_at(path: Path) -> dict[str, FieldInfo]:

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_redelivery.topology.config.document import MAX_VALUES, read_document
+from kafka_redelivery.topology.config.loading import load_settings
 
 
 def faults(text: str, environment: dict[str, str] | None = None) -> list[tuple[str, str]]:
@@ -136,3 +137,19 @@ def test_placeholders_without_a_value(text: str, problem: str) -> None:
 def test_a_value_of_the_environment_is_not_parsed_as_yaml() -> None:
     """A password that looks like YAML is unchanged."""
     assert read_document("a: ${P}", "f", {"P": "0123: [x] #no"}).data == {"a": "0123: [x] #no"}
+
+
+@pytest.mark.parametrize("written", ["0123456", "1_000", "0x1F", "12:30", "yes", "True", "1e3", "5", "0.50"])
+def test_a_setting_of_a_client_is_the_text_that_was_written(written: str) -> None:
+    """YAML's numbers and words for true are passwords here; the library itself parses what it takes for a number."""
+    text = f"""\
+group: g
+kafka: {{bootstrap.servers: k, sasl.password: {written}}}
+sources: [{{topic: t, value: {{format: avro, registry: {{url: u, basic.auth.user.info: {written}}}}}}}]
+pipeline: {{checkpoint: c, spark: {{spark.redis.auth: {written}}}}}
+"""
+    settings = load_settings(text)
+    assert settings.kafka["sasl.password"] == written
+    assert settings.sources[0].value.registry["basic.auth.user.info"] == written
+    assert settings.pipeline is not None
+    assert settings.pipeline.spark == {"spark.redis.auth": written}
