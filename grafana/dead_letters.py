@@ -259,6 +259,7 @@ def _expiration() -> list[Panel]:
                 f"min by (dead_letter_topic) (redelivery_sweep_next_timestamp_seconds{{{_G}}}) - time()",
                 "{{dead_letter_topic}}",
             ),
+            signed=True,
         ),
         graph(
             "Sweeper errors",

@@ -61,13 +61,14 @@ NO_LEVELS = Levels()
 ANY_IS_BAD = Levels(critical=1)
 
 
-def graph(
+def graph(  # noqa: PLR0913 - what a panel has
     title: str,
     description: str,
     unit: str,
     *queries: Query,
     levels: Levels = NO_LEVELS,
     stacked: bool = False,
+    signed: bool = False,
     runbook: str | None = None,
     view: str | None = None,
     width: int = ROW // 2,
@@ -81,6 +82,7 @@ def graph(
         queries: the curves.
         levels: drawn as lines.
         stacked: whether the curves add up.
+        signed: whether values below zero are shown.
         runbook: the alert whose page is linked.
         view: the view of `redelivery console` that is linked.
         width: of :data:`ROW` columns.
@@ -98,7 +100,6 @@ def graph(
         .description(description)
         .datasource(DATASOURCE)
         .unit(unit)
-        .min(0)
         .span(width)
         .height(8)
         .line_width(1)
@@ -107,6 +108,8 @@ def graph(
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
         .thresholds(levels.config())
     )
+    if not signed:
+        panel.min(0)
     if stacked:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
     if levels != NO_LEVELS:
