@@ -48,7 +48,7 @@ def test_the_flights_demo_runs_in_compose(
         unique,
         tmp_path,
         KAFKA_IMAGE=kafka_image,
-        REDELIVERY_IMAGE=worker_image,
+        WORKER_IMAGE=worker_image,
         CONSOLE_IMAGE=console_image(client),
         FLIGHTS_IMAGE=flights_image(client),
         PROMETHEUS_IMAGE=prometheus_image(client),

@@ -16,7 +16,7 @@ from kafka_redelivery.topology.cluster.acls import AclRole, rights
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.kafka_rights import default_principal
 from kafka_redelivery.topology.cluster.plan import plan
-from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.loading import PREFIX, load_settings
 from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.metric_catalogue import LAG
@@ -73,6 +73,11 @@ def test_a_broken_manifest_is_found(file: str, right: str, wrong: str) -> None:
 def test_the_compose_file_is_valid() -> None:
     """With its variables at their defaults."""
     assert list(compose_faults((HERE / "compose.yaml").read_text())) == []
+
+
+def test_no_variable_of_the_compose_file_is_taken_for_a_setting() -> None:
+    """A `redelivery` command in the same shell would refuse it."""
+    assert f"${{{PREFIX}" not in (HERE / "compose.yaml").read_text()
 
 
 @pytest.mark.parametrize(
