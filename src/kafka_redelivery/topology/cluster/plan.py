@@ -22,6 +22,7 @@ from kafka_redelivery.topology.config.rules.clients import transaction_timeout_m
 from kafka_redelivery.topology.config.section import milliseconds
 from kafka_redelivery.topology.config.settings import DEFAULT_WIDTH, Ordering, Settings, SourceSection
 from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
 from kafka_redelivery.topology.topics.naming import Naming
@@ -368,7 +369,7 @@ def _internal(
             RETENTION_MS: retention_ms,
             TIMESTAMP_TYPE: "CreateTime",
             MIN_INSYNC: str(max(source.number(MIN_INSYNC) for source in sources)),
-            MAX_MESSAGE: str(max(source.number(MAX_MESSAGE) for source in sources) + HEADROOM_BYTES),
+            MAX_MESSAGE: str(min(max(source.number(MAX_MESSAGE) for source in sources) + HEADROOM_BYTES, INT_MAX)),
         },
         sources=tuple(source.name for source in sources),
         reader=reader,

@@ -282,7 +282,13 @@ class ClusterAdmin:
     def _grow(self, change: GrowTopic) -> None:
         operation = f"give topic {change.topic} {change.partitions} partitions"
         new = NewPartitions(change.topic, change.partitions)
-        self._calls.each(operation, lambda: self._client.create_partitions([new]), f"Alter on topic {change.topic}")
+        try:
+            self._calls.each(operation, lambda: self._client.create_partitions([new]), f"Alter on topic {change.topic}")
+        except AdminError as error:
+            # As above: another process, or a first try whose answer was lost.
+            found = self._topics([change.topic]).get(change.topic)
+            if found is None or len(found.partitions) < change.partitions:
+                raise error from None
 
     def _await_partitions(self, changes: Changes) -> None:
         """Wait until the new partitions have leaders: as long as more and more of them have, however many they are."""

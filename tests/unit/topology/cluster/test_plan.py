@@ -157,6 +157,13 @@ def test_what_expires_is_kept_until_it_is_moved() -> None:
         assert topic.partitions == 4
 
 
+def test_the_size_of_a_copy_is_one_that_kafka_takes() -> None:
+    """Also where a source has the largest number."""
+    largest = str(2**31 - 1)
+    wanted = planned(ONE_SOURCE, source("orders", max_message_bytes=largest))
+    assert {topic.configs[MAX_MESSAGE] for topic in wanted.topics if topic.role is Role.READY} == {largest}
+
+
 def test_copies_are_at_least_as_safe_and_as_large_as_their_records() -> None:
     """Replicas, in-sync replicas and message size follow the strictest source of its records."""
     wanted = planned(

@@ -1,6 +1,7 @@
-"""How long ``apply`` waits for the leaders of new partitions."""
+"""How ``apply`` adds partitions, and how long it waits for their leaders."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -53,3 +54,16 @@ def test_it_gives_up_when_no_more_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the topics."""
     with pytest.raises(AdminError, match="orders still lack a leader"):
         _waiting(monkeypatch, 3)._await_partitions(Changes(grow=(GrowTopic("orders", 1, _PARTITIONS),)))
+
+
+@pytest.mark.parametrize(("wanted", "refused"), [(_PARTITIONS, False), (_PARTITIONS + 1, True)])
+def test_partitions_that_another_has_added(monkeypatch: pytest.MonkeyPatch, wanted: int, refused: bool) -> None:  # noqa: FBT001 - a case
+    """Kafka refuses to add them again, which is no fault."""
+    admin = _waiting(monkeypatch, _PARTITIONS)
+
+    def each(*_: object) -> None:
+        raise AdminError("add partitions", "the topic has them")
+
+    monkeypatch.setattr(admin, "_calls", SimpleNamespace(each=each))
+    with pytest.raises(AdminError) if refused else nullcontext():
+        admin._grow(GrowTopic("orders", 1, wanted))
