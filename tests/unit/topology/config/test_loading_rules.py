@@ -159,6 +159,8 @@ def strategy(text: str) -> str:
             "handler.ordering is unordered",
         ),
         (HEAD + "limits: {batch: 50, bufferRecords: 10}", "limits.bufferRecords", "less than limits.batch (50)"),
+        (HEAD + "limits: {rebalanceTimeout: 0s, shutdownTimeout: 0s}", "limits.shutdownTimeout", "less than a second"),
+        (HEAD + "metrics: {stalledAfter: 0s}", "metrics.stalledAfter", "less than a second"),
         (HEAD + "limits: {shutdownTimeout: 1s}", "limits.shutdownTimeout", "is shorter than limits.rebalanceTimeout"),
         (
             HEAD + "limits: {rebalanceTimeout: 5m, shutdownTimeout: 5m}",
@@ -252,7 +254,7 @@ def test_settings_of_the_classic_protocol(name: str) -> None:
         HEAD.replace("bootstrap.servers", "metadata.broker.list"),
         kafka("bootstrap.servers: x, acks: all, enable.idempotence: true, auto.offset.reset: latest"),
         HEAD + "handler: {callable: 'a:b', slots: 8, ordering: key, deadline: 1ms}",
-        HEAD + "limits: {batch: 10, bufferRecords: 10, rebalanceTimeout: 0s, shutdownTimeout: 0s}",
+        HEAD + "limits: {batch: 10, bufferRecords: 10, rebalanceTimeout: 0s, shutdownTimeout: 1s}",
         HEAD + "journal: true",
         HEAD + "handler: {callable: 'shop.consumers:handle'}",
         HEAD + "handler: {callable: 'client:handle'}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
 from kafka_redelivery.topology.faults import TopologyFault, Violation, warning
@@ -44,6 +45,8 @@ _CLASSIC_ONLY = {
     "group.protocol.type": "remove it",
 }
 """Settings that the client refuses with ``group.protocol`` ``consumer``."""
+
+_SHORTEST = timedelta(seconds=1)
 
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 _OFF = {"false", "f", "0", "no", "n", "off"}
@@ -125,6 +128,12 @@ def timing_rules(settings: Settings) -> Iterator[Violation]:
     """Yield time limits that contradict each other or the broker's."""
     limits = settings.limits
     timeout = limits.rebalance_timeout
+    for path, limit in (
+        (("limits", "shutdownTimeout"), limits.shutdown_timeout),
+        (("metrics", "stalledAfter"), settings.metrics.stalled_after),
+    ):
+        if limit < _SHORTEST:
+            yield Violation(path, "is less than a second, in which no process ends or reports", "write 1s or more")
     if limits.shutdown_timeout < timeout:
         yield Violation(
             ("limits", "shutdownTimeout"),
