@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -22,7 +23,7 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.batch_processor import processor_of
-from kafka_redelivery.consumers.handlers.dependencies import Dependencies
+from kafka_redelivery.consumers.handlers.dependencies import Declared, Dependencies
 from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
 from kafka_redelivery.consumers.handlers.handler import (
     NOTHING,
@@ -150,8 +151,20 @@ class HandlerKit:
     batch: bool = False
     """Whether the handler takes a :class:`Batch` although its parameter has no annotation that says so."""
 
+    deadline: timedelta | None = None
+    """Longest time for one call of an asynchronous handler, in real time; ``None`` = no limit.
+
+    The kit does not watch synchronous calls, which a worker does from another thread or process.
+    """
+
+    group: str = "kit"
+    """The consumer group, which :meth:`Context.once` takes for one part of a record's identity."""
+
     _resources: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _loop: HandlerLoop = field(default_factory=partial(HandlerLoop, threaded=False), init=False, repr=False)
+    _of_deadline: str = field(default="", init=False, repr=False)
+    """The dependency that is away if a call misses its deadline; empty if that fails its record."""
+
     _opened: object = field(default=None, init=False, repr=False)
     """What :attr:`handler` was after it was opened."""
 
@@ -189,7 +202,8 @@ class HandlerKit:
             ConfigurationError: it has faults.
             HandlerLoadError: the handler cannot be loaded, or is vectorized.
             SerdeError: a schema cannot be read.
-            ValueError: the configuration has several sources, and none is named; or not the one that is named.
+            ValueError: the configuration has several sources, and none is named; or not the one that is named; or the
+                mode ``client`` or ``individual``, in which a record may be left without an outcome.
         """
         path = Path(file)
         base = path.absolute().parent
@@ -219,12 +233,18 @@ class HandlerKit:
             source: as of :meth:`from_config`.
             handler: as of :meth:`from_config`.
             schemas: as of :meth:`from_config`.
+
+        Raises:
+            HandlerLoadError, SerdeError, ValueError: as of :meth:`from_config`.
         """
         if schemas is not None:
             settings = without_registry(settings, schemas, base)
         topics = [each.topic for each in settings.sources]
         if (source is None and len(topics) > 1) or source not in {None, *topics}:
             raise ValueError(f"name one of the sources with source=: {', '.join(topics)}")
+        if settings.mode.by_handler:
+            fix = "test it with the fixture redelivery_running, or in mode: transacted"
+            raise ValueError(f"a kit cannot leave a record unacknowledged, as mode: {settings.mode} can; {fix}")
         topic = topics[0] if source is None else source
         entry = settings.entry(topic)
         key, value = codecs(next(each for each in settings.sources if each.topic == topic), base)
@@ -249,7 +269,10 @@ class HandlerKit:
             jitter=repeat(0.0) if entry.redelivery_policy.randomised else (),
             topic=topic,
             batch=section.batch is not None,
+            deadline=section.deadline,
+            group=settings.group,
         )
+        kit._of_deadline = Declared.by(section).of_deadline
         if handler is None:
             kit._open(section.callable)
             as_handler(kit.handler, target=section.callable, value=kit.value_type, takes=kit._takes)
@@ -356,7 +379,7 @@ class HandlerKit:
         lineage = read_lineage(exported.headers)._replace(deliveries=0, expiration_ms=0, redrive="")
         if self.topic not in {DEFAULT_TOPIC, lineage.address}:
             raise ValueError(f"{exported.id} comes from {lineage.address}; the kit is of the source {self.topic}")
-        headers = redriven_headers(exported.headers, lineage, "kit")
+        headers = redriven_headers(exported.headers, lineage, self.group)
         record = _FetchedRecord(lineage.address, exported.key, exported.value, headers, self.now_ms)
         user = [pair for pair in users_own(exported.headers) if pair[0] != EXPIRATION]
         return self._deliver([_Awaiting(record, lineage, user, redelivered=True)])[0]
@@ -365,7 +388,9 @@ class HandlerKit:
         self._open()
         handler = as_handler(self.handler, self.not_retryable, value=self.value_type, takes=self._takes)
         listed = [(each, name) for name, classes in self.dependencies.items() for each in classes]
-        handler = replace(handler, dependencies=Dependencies(dict.fromkeys(self.dependencies, 0), listed))
+        handler = replace(
+            handler, dependencies=Dependencies(dict.fromkeys(self.dependencies, 0), listed, self._of_deadline)
+        )
         due = records
         while due:
             self.now_ms = max(self.now_ms, due[0].due_ms)
@@ -383,10 +408,10 @@ class HandlerKit:
             maximum_handler_delay=self.maximum_handler_delay,
         )
         topic, redelivered = records[0].lineage.address, records[0].redelivered
-        route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value, group="kit")
+        route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value, group=self.group)
         assigned = AssignedPartition(Partition(topic, 0), route, redelivered, Progress(0))
         item = WorkItem(Lane(assigned, exclusive=True), [each.record for each in records], batch=handler.batch)
-        processor = processor_of(handler, self.outputs, lambda: self.now_ms, None)
+        processor = processor_of(handler, self.outputs, lambda: self.now_ms, self.deadline)
         while item.position < len(item.messages) and not item.held:  # a slot gives an item back after its time slice
             if handler.asynchronous:
                 self._loop.run(processor.run_async(item))
@@ -410,7 +435,7 @@ class HandlerKit:
             delivery = Delivery(lineage.deliveries, decision, failure, tuple(outputs.get(index, ())), self.now_ms)
             each.deliveries.append(delivery)
             if isinstance(decision, Retry):
-                each.await_retry(decision, self.now_ms)
+                each.await_retry(decision, self.now_ms, self.group)
 
     def _fetched(self, topic: str, key: Any, value: Any, user: HeaderList, number: int) -> _FetchedRecord:  # noqa: ANN401
         return _FetchedRecord(topic, *as_written((self.key, self.value), key, value, user), self.now_ms, number)
@@ -449,10 +474,10 @@ class _Awaiting:
         """Whether the record is not delivered again."""
         return len(self.deliveries) >= _MAX_DELIVERIES or not isinstance(self.deliveries[-1].decision, Retry)
 
-    def await_retry(self, decision: Retry, now_ms: int) -> None:
+    def await_retry(self, decision: Retry, now_ms: int, group: str) -> None:
         """Become the retry record that a worker would write and the scheduler release."""
         self.lineage, self.redelivered = self.lineage.delivered(self.lineage.deliveries + 1), True
-        headers = retry_headers(self.lineage, "kit", self.user, decision)
+        headers = retry_headers(self.lineage, group, self.user, decision)
         before = self.record
         self.record = _FetchedRecord(
             self.lineage.address, before.key_bytes, before.value_bytes, headers, now_ms, before.number

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_redelivery import DeadLetter, HandlerKit, Record
+from kafka_redelivery import Context, DeadLetter, HandlerKit, Record, RedeliveryPolicy, Retry, Wait
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.topology.faults import ConfigurationError
 from kafka_redelivery.topology.policy.decision import FailureKind
@@ -22,6 +22,9 @@ policyEntry: {redeliveryPolicy: {maximumRedeliveries: 3, initialRedeliveryDelay:
 """
 ENVIRONMENT = {"BROKERS": "localhost:9092"}
 HANDLERS = """
+import asyncio
+
+
 class Shop:
     closed = 0
 
@@ -39,6 +42,10 @@ class Shop:
 
 def bill(record):
     raise KeyError
+
+
+async def slow(record):
+    await asyncio.sleep(60)
 """
 
 
@@ -92,4 +99,54 @@ def test_what_cannot_be_used(file: Path) -> None:
         HandlerKit.from_config(file, source="orders", environment={})
     file.write_text(TEXT.replace("callable: ", "vectorized: true, callable: "))
     with pytest.raises(HandlerLoadError, match="give the function to test as handler="):
+        HandlerKit.from_config(file, source="orders", environment=ENVIRONMENT)
+
+
+SLOW = TEXT.replace(
+    "- topic: bills",
+    """- topic: bills
+    handler: {callable: "kit_handlers:slow", deadline: 10ms}""",
+)
+
+
+def test_a_call_past_its_deadline_fails(file: Path) -> None:
+    """As in a worker, in real time."""
+    file.write_text(SLOW)
+    with HandlerKit.from_config(file, source="bills", environment=ENVIRONMENT) as kit:
+        first, last = kit.deliver(b"raw")
+    assert isinstance(first.decision, Retry)
+    assert isinstance(last.decision, DeadLetter)
+    assert last.failure is not None
+    assert (last.failure.kind, last.failure.message) == (FailureKind.DEADLINE, "the handler took longer than 0.01 s")
+
+
+def test_a_missed_deadline_may_mean_that_a_dependency_is_away(file: Path) -> None:
+    """If the configuration says so."""
+    file.write_text(
+        SLOW.replace("- topic: bills", "- topic: bills\n    dependencies: [bank]")
+        + "dependencies: {bank: {deadline: true}}\n"
+    )
+    with HandlerKit.from_config(file, source="bills", environment=ENVIRONMENT) as kit:
+        [delivery] = kit.deliver(b"raw")
+    assert delivery.decision == Wait("bank")
+
+
+def test_the_group_is_that_of_the_configuration(file: Path) -> None:
+    """The inbox and redeliveries have it, too."""
+    groups = []
+
+    def charge(record: Record, context: Context) -> None:
+        groups.append(context.group)
+        raise ValueError(record.topic)
+
+    HandlerKit.from_config(file, source="bills", handler=charge, environment=ENVIRONMENT).deliver(b"raw")
+    HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=0)).deliver(b"raw")
+    assert groups == ["billing", "billing", "kit"]
+
+
+@pytest.mark.parametrize("mode", ["client", "individual"])
+def test_a_mode_in_which_the_handler_acknowledges_is_refused(file: Path, mode: str) -> None:
+    """A record that is left unacknowledged has no outcome, so ``Ack`` would be wrong."""
+    file.write_text(f"{TEXT}mode: {mode}\n")
+    with pytest.raises(ValueError, match=f"mode: {mode}.*redelivery_running"):
         HandlerKit.from_config(file, source="orders", environment=ENVIRONMENT)
