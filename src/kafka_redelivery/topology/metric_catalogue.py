@@ -246,6 +246,11 @@ ALIVE = _gauge(
     "redelivery_alive_timestamp_seconds", "Time at which the polling thread last reported that it is alive", over=""
 )
 STARTED = _gauge("redelivery_started_timestamp_seconds", "Time at which the process started", over="")
+SCHEDULER_NEEDED = _gauge(
+    "redelivery_scheduler_needed",
+    "1 if failed records wait in retry topics, which only a scheduler releases; 0 if the policies have no such delay",
+    over="max",
+)
 BUILD = _gauge("redelivery_build_info", "Always 1", ("version", "instance"), over="")
 
 CATALOGUE = tuple(each for each in list(globals().values()) if isinstance(each, Metric))

@@ -36,6 +36,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     WorkerState,
 )
 from kafka_redelivery.topology import metric_catalogue as catalogue
+from kafka_redelivery.topology.cluster.plan import needs_scheduler
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.metric_catalogue import Metric, MetricKind
@@ -86,6 +87,10 @@ class Measurements(Collector):
         self._halted_dead_letters: Mapping[HaltLabel, int] = {}
         self._gauges[catalogue.BUILD.name] = {(build.version, build.instance): 1}
         self._gauges[catalogue.STARTED.name] = {(): clock() / 1000}
+
+    def scheduler_needed(self, *, needed: bool) -> None:
+        """Expose whether the group needs a scheduler."""
+        self._gauges[catalogue.SCHEDULER_NEEDED.name] = {(): int(needed)}
 
     def begin_at_zero(self, topics: Collection[str], dead_letter_topics: Collection[str] = ()) -> None:
         """Expose labelled counters at 0 before their first event.
@@ -338,6 +343,7 @@ def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]
 def measurements(settings: Settings, role: str, instance: str) -> Measurements:
     """Return an observer whose counters begin at 0."""
     created = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
+    created.scheduler_needed(needed=needs_scheduler(settings))
     swept = sweep_plan(settings).topics if role == "scheduler" else ()
     created.begin_at_zero([source.topic for source in settings.sources], swept)
     return created

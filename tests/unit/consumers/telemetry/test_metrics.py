@@ -91,6 +91,7 @@ def committed(**details: Mapping[Any, int] | Sequence[float]) -> Committed:
 def everything() -> Measurements:
     """Measurements of a process that has received every kind of detail."""
     found = empty()
+    found.scheduler_needed(needed=True)
     found.committed(
         committed(
             outcomes={
@@ -259,6 +260,7 @@ class TestValues:
             ("redelivery_table_progress_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_alive_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_started_timestamp_seconds",): 1_780_000_100.25,
+            ("redelivery_scheduler_needed",): 1,
             ("redelivery_build_info", "1.2.3", "billing-0"): 1,
         }
 

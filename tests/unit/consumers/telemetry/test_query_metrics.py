@@ -51,3 +51,20 @@ def test_an_endpoint_has_the_metrics_of_a_scheduler_in_the_driver() -> None:
         scheduler.fenced()
         assert value_of(port, "redelivery_fenced_total", role="scheduler") == 1
         assert value_of(port, "redelivery_build_info") == 2
+
+
+@pytest.mark.parametrize(
+    ("section", "needed"),
+    [
+        ("", 1),
+        ("policyEntry: {redeliveryPolicy: {maximumRedeliveries: 0}}\n", 0),
+        ("handler: {callable: 'm:f', nonBlockingRedelivery: false}\n", 0),
+    ],
+)
+def test_whether_the_group_needs_a_scheduler(section: str, needed: int) -> None:
+    """Else the alert on a scheduler that is missing would fire for groups without retry topics."""
+    settings = load_settings("group: g\nkafka: {bootstrap.servers: k}\nsources: [{topic: t}]\n" + section)
+    found = {
+        sample.name: sample.value for each in measurements(settings, "worker", "w").collect() for sample in each.samples
+    }
+    assert found["redelivery_scheduler_needed"] == needed
