@@ -71,8 +71,10 @@ async def opened(kind: str, address: str) -> AsyncIterator[tuple[Any, Execute]]:
                     yield session, _executing(session)
             else:
                 registry = scoped_session(sessionmaker(engine))
-                yield registry, _executing(registry)
-                registry.remove()
+                try:
+                    yield registry, _executing(registry)
+                finally:
+                    registry.remove()
         case "async-connection" | "async-session":
             async_engine = create_async_engine(_url(address, "sqlite+aiosqlite"), poolclass=NullPool)
             if kind == "async-connection":

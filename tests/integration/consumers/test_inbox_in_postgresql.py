@@ -1,6 +1,8 @@
 """The inbox in PostgreSQL: of several deliveries at the same time exactly one does the effect."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -116,6 +118,44 @@ def test_a_block_that_goes_on_after_a_failed_statement(
         asyncio.run(handle(savepoint=False))
     assert effects(database) == []
     asyncio.run(handle(savepoint=True))
+    assert effects(database) == [7]
+
+
+_DJANGO = """
+import sys
+from urllib.parse import parse_qs, urlsplit
+from django.conf import settings
+host = parse_qs(urlsplit(sys.argv[1]).query)["host"][0]
+settings.configure(DATABASES={"default": {
+    "ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "tests", "HOST": host
+}})
+import django
+django.setup()
+from django.db import IntegrityError, connection
+from tests.inboxes import record
+from kafka_redelivery.consumers.inbox import Once
+
+with connection.cursor() as cursor:
+    try:
+        with Once(connection, record()) as first:
+            if first:
+                try:
+                    cursor.execute("INSERT INTO effects VALUES (NULL)")
+                except IntegrityError:
+                    pass
+    except RuntimeError as error:
+        print(error)
+    with Once(connection, record()) as first:
+        if first:
+            cursor.execute("INSERT INTO effects VALUES (7)")
+"""
+
+
+def test_a_failed_statement_of_a_cursor_of_django(database: str) -> None:
+    """Django notices only those of its models and of ``atomic()``."""
+    ended = subprocess.run([sys.executable, "-c", _DJANGO, database], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "would be lost" in ended.stdout
     assert effects(database) == [7]
 
 
