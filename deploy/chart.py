@@ -220,6 +220,11 @@ def _pods(manifest: _Manifest, name: str) -> None:
         r"^( +)resources:\n.*\n.*\n",
         rf"\1resources:\n            {{{{- toYaml .Values.{name}.resources | nindent 12 }}}}\n",
     )
+    if name in {"worker", "scheduler"}:
+        manifest.put(r"^( +terminationGracePeriodSeconds:) \d+$", r"\1 {{ .Values.terminationGracePeriodSeconds }}")
+    manifest.put(r"^      containers:\n", rf"{_more('imagePullSecrets', 6)}\g<0>")
+    manifest.put(r"^          volumeMounts:\n", rf"\g<0>{_more('volumeMounts', 12, listed=True)}")
+    manifest.put(r"^      volumes:\n", rf"\g<0>{_more('volumes', 8, listed=True)}")
     if name in {"console", "topology"}:  # they have no other variables
         manifest.put(r"^          env:\n", "{{- if or .Values.kafka.passwords .Values.env }}\n\\g<0>{{- end }}\n")
     if name == "topology":
@@ -229,6 +234,15 @@ def _pods(manifest: _Manifest, name: str) -> None:
         manifest.put(r"^      annotations:\n", rf"\g<0>        {checksum}")
     else:
         manifest.put(r"^      labels:\n", rf"      annotations:\n        {checksum}\g<0>")
+
+
+def _more(value: str, indent: int, *, listed: bool = False) -> str:
+    """Return what adds a list that is a value, with its name or to a list that is there (``listed``)."""
+    name = "" if listed else f"{' ' * indent}{value}:\n"
+    inner = indent if listed else indent + 2
+    text = f"{{{{- toYaml . | nindent {inner} }}}}"
+    start = f"{' ' * indent}{{{{- with .Values.{value} }}}}\n"
+    return f"{start}{name}{' ' * inner}{text}\n{' ' * indent}{{{{- end }}}}\n"
 
 
 def _chart() -> str:
@@ -281,8 +295,18 @@ kafka:
 # An image by digest cannot change: {{repository: registry.example.com/kafka-redelivery, digest: "sha256:..."}}
 image: {image("kafka-redelivery")}
 
+# Names of Secrets for a private registry, as in a manifest: {{name: registry-login}}
+imagePullSecrets: []
+
 # More variables of all pods, as in a manifest: {{name: AWS_REGION, value: eu-west-1}}
 env: []
+
+# More volumes of all pods, and where their containers have them, as in a manifest.
+volumes: []
+volumeMounts: []
+
+# For workers and schedulers; at least 5 s more than limits.shutdownTimeout of the configuration.
+terminationGracePeriodSeconds: {base["worker"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]}
 
 serviceAccount:
   # For the identity of the pods in a cloud, such as eks.amazonaws.com/role-arn.

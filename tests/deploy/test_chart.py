@@ -168,6 +168,10 @@ def test_options_change_what_they_say() -> None:
     for name, pod in pods("options").items():
         (container,) = pod["containers"]
         assert {"name": "AWS_REGION", "value": "eu-west-1"} in container["env"]
+        assert pod["imagePullSecrets"] == [{"name": "registry-login"}]
+        assert {"name": "trust", "secret": {"secretName": "trust"}} in pod["volumes"]
+        assert {"name": "trust", "mountPath": "/trust", "readOnly": True} in container["volumeMounts"]
+        assert pod["terminationGracePeriodSeconds"] == (60 if name == "console" else 90)
         if name != "console":
             assert container["image"].startswith("registry.example.com/redelivery@sha256:")
     sets = {each["metadata"]["name"]: each["spec"]["replicas"] for each in found if each["kind"] == "StatefulSet"}
