@@ -22,6 +22,9 @@ _LIBRARIES = {"typer", "click"}
 _DEBUG = "debug"
 _AS_JSON = "kafka_redelivery.cli.command.as_json"
 
+CHANGES = "kafka_redelivery.cli.command.changes"
+"""Where the context of a command has the list of changes that it has made, as JSON: an error is printed with them."""
+
 
 class Command(TyperCommand):
     """A command that is a function of its options, or a dataclass with a field for each of them.
@@ -63,7 +66,7 @@ class ReportingGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            code = report(error, as_json=ctx.meta[_AS_JSON])
+            code = report(error, as_json=ctx.meta[_AS_JSON], changes=ctx.meta.get(CHANGES))
             if code is None:
                 raise
             if ctx.params.get(_DEBUG):
@@ -71,7 +74,7 @@ class ReportingGroup(TyperGroup):
             raise typer.Exit(code) from None
 
 
-def report(error: Exception, *, as_json: bool) -> int | None:
+def report(error: Exception, *, as_json: bool, changes: Sequence[object] | None = None) -> int | None:
     """Print an error and return its exit code.
 
     ``None`` for the exceptions of the command-line library itself, which prints usage errors as text, and ends without
@@ -89,7 +92,7 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     head, _, rest = message.partition("\n")
     if as_json:
         faults = getattr(error, "faults", ())
-        _print_error(code, head if faults else message, faults)
+        _print_error(code, head if faults else message, faults, changes)
         return code
     console = stderr()
     console.print("error:", style="bold red", end=" ")
@@ -107,9 +110,15 @@ def _is_unread_help(error: Exception) -> bool:
     return str(frame.f_globals["__name__"]).partition(".")[0] in _LIBRARIES
 
 
-def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault] = ()) -> None:
+def _print_error(
+    code: int,
+    message: str,
+    faults: Sequence[Fault | TopologyFault] = (),
+    changes: Sequence[object] | None = None,
+) -> None:
     documents = [fault.document() for fault in faults]
-    print_json({"ok": False, "error": exit_codes.NAMES[code], "message": message, "faults": documents})
+    made = {} if changes is None else {"changes": list(changes)}
+    print_json({"ok": False, "error": exit_codes.NAMES[code], "message": message, "faults": documents} | made)
 
 
 def exit_code(error: Exception) -> int:

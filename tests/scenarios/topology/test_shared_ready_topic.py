@@ -27,6 +27,8 @@ def test_a_ready_topic_of_two_groups_is_refused(cluster: Cluster, unique: str, t
     assert topology("apply", file=owner.file).code == exit_codes.OK
 
     problem = f"{ready}: is the ready topic of group {owner.name}, too"
+    shown = topology("plan", file=other.file)
+    assert (shown.code, problem in shown.err) == (exit_codes.TOPOLOGY_REFUSED, True)
     before = cluster.topics()
     applied = topology("apply", file=other.file)
     assert applied.code == exit_codes.TOPOLOGY_REFUSED

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
-from kafka_redelivery.cli.command import ReportingGroup, exit_code
+from kafka_redelivery.cli.command import CHANGES, ReportingGroup, exit_code
 from kafka_redelivery.cli.output import print_table, stdout
 from kafka_redelivery.consumers.errors import CannotStartError, HaltedError, HandlerLoadError
 from kafka_redelivery.serdes.errors import SchemaError
@@ -64,6 +64,11 @@ def app_that_raises(error: Exception) -> typer.Typer:
 
     @app.command()
     def fail(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:  # noqa: ARG001, FBT002
+        raise error
+
+    @app.command()
+    def change(ctx: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:  # noqa: ARG001, FBT002
+        ctx.meta[CHANGES] = [{"create": "t"}]
         raise error
 
     return app
@@ -163,3 +168,12 @@ def test_debug_prints_the_traceback() -> None:
     assert result.exit_code == exit_codes.FAILED
     assert result.stderr.startswith("error: make: no\nTraceback")
     assert Path(__file__).name in result.stderr
+
+
+def test_an_error_as_json_has_what_was_changed_before_it() -> None:
+    """A script that applies a topology knows what is done."""
+    found = CliRunner().invoke(app_that_raises(AdminError("a", "b")), ["change", "--json"])
+    assert json.loads(found.stdout)["changes"] == [{"create": "t"}]
+    assert "changes" not in json.loads(
+        CliRunner().invoke(app_that_raises(AdminError("a", "b")), ["fail", "--json"]).stdout
+    )

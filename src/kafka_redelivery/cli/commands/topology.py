@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from kafka_redelivery.cli.command import Commands
+from kafka_redelivery.cli.command import CHANGES, Commands
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AppName, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
 from kafka_redelivery.cli.views.acls import AclUser, documents, kafka_commands, strimzi_users
@@ -111,7 +111,7 @@ def plan(
 
     planned, cluster = survey(ClusterAdmin(settings.kafka), settings, AclRole.APPLY)
     todo = changes(planned, cluster)
-    faults = (*check_plan(planned), *check_outputs(planned, cluster))
+    faults = (*check_plan(planned), *check_shared(planned, cluster), *check_outputs(planned, cluster))
     if as_json:
         print_json(_verdict(faults) | planned.document() | {"changes": todo.document()})
     else:
@@ -125,6 +125,7 @@ def plan(
 
 @app.command()
 def apply(
+    context: typer.Context,
     config: ConfigFile = DEFAULT_CONFIG,
     app: AppName = None,
     overrides: Overrides = None,
@@ -176,9 +177,12 @@ def apply(
         _exit_if_refused(faults)
         return
     made: list[Change] = []
+    documents: list[object] = []
+    context.meta[CHANGES] = documents
 
     def done(change: Change) -> None:
         made.append(change)
+        documents.append(change_document(change))
         if not as_json and not isinstance(change, CommitFirst):
             print_text(change_line(change, done=True))
 
@@ -193,7 +197,6 @@ def apply(
         done(moved)
     faults = check_topology(*survey(admin, settings, AclRole.APPLY))
     if as_json:
-        documents = [change_document(change) for change in made]
         print_json(_verdict(faults) | {"dryRun": False, "changes": documents})
     else:
         _print_offsets([change for change in made if isinstance(change, CommitFirst)], done=True)

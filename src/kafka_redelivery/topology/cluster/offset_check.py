@@ -56,7 +56,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
                 name,
                 f"group {group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: its records are lost, and new ones would be skipped",
-                f"accept the loss with: {_reset(group, name, above)}",
+                f"stop the group, and accept the loss with: {_reset(group, name, above)}",
             )
 
 
@@ -81,7 +81,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
                 name,
                 f"group {plan.group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: new records up to that offset would be skipped",
-                f"start again at the log start with: {_reset(plan.group, name, above)}",
+                f"stop the group, and start again at the log start with: {_reset(plan.group, name, above)}",
             )
 
 
@@ -165,4 +165,7 @@ def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) ->
 
 def _reset(group: str, topic: str, partitions: Sequence[int]) -> str:
     listed = ",".join(str(partition) for partition in partitions)
-    return f"kafka-consumer-groups.sh --group {group} --reset-offsets --topic {topic}:{listed} --to-earliest --execute"
+    return (
+        f"kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group {group} --reset-offsets "
+        f"--topic {topic}:{listed} --to-earliest --execute"
+    )

@@ -92,6 +92,8 @@ def test_a_topic_made_anew() -> None:
     (fault,) = check(PLAN, anew)
     assert fault.severity == "refuse"
     assert "beyond the log end in partitions 0, 1, 2, 3" in fault.problem
+    assert fault.fix.startswith("stop the group, and ")
+    assert "--bootstrap-server" in fault.fix
 
 
 def test_a_source_needs_no_offset() -> None:
