@@ -15,7 +15,7 @@ SCHEMA = """year int, month int, day int, dep_time int, carrier string, flight i
 
 r = Redelivery.load(HERE / "redelivery.yaml")
 planes = Redelivery(group="planes", kafka=r.settings.kafka, sources=[{"topic": "planes", "value": PLANE}])
-target = r.kafka("seat_miles", where=F.col("seat_miles").isNotNull())
+target = r.kafka("seat_miles", where="seat_miles IS NOT NULL")
 
 
 def seat_miles(flights: DataFrame) -> DataFrame:

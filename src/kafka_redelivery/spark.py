@@ -82,8 +82,8 @@ class KafkaTopic:
     """Binary or text; ``None`` = all columns but ``_record`` and ``_failure``, in the format that ``outputs`` of the
     configuration has for the topic: Avro, Protobuf or JSON Schema; otherwise as JSON."""
 
-    where: Column | None = None
-    """Which rows are sent; ``None`` = all. The record of another row is acknowledged without it."""
+    where: Column | str | None = None
+    """Which rows are sent, as a column or in SQL; ``None`` = all. The record of another is acknowledged without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class DeltaTable:
     through: str
     partition_by: str | tuple[str, ...] = ()
     trigger: timedelta = timedelta(minutes=1)
-    where: Column | None = None
+    where: Column | str | None = None
 
 
 class Redelivery:
@@ -183,7 +183,7 @@ class Redelivery:
 
     @staticmethod
     def kafka(
-        topic: str, *, key: Column | None = None, value: Column | None = None, where: Column | None = None
+        topic: str, *, key: Column | None = None, value: Column | None = None, where: Column | str | None = None
     ) -> KafkaTopic:
         """Return a topic as the target of rows, see :class:`KafkaTopic`."""
         return KafkaTopic(topic, key, value, where)
@@ -195,7 +195,7 @@ class Redelivery:
         through: str,
         partition_by: str | tuple[str, ...] = (),
         trigger: timedelta = timedelta(minutes=1),
-        where: Column | None = None,
+        where: Column | str | None = None,
     ) -> DeltaTable:
         """Return a Delta table as the target of rows, see :class:`DeltaTable`.
 
@@ -205,7 +205,8 @@ class Redelivery:
                 be away.
             partition_by: the column or columns that divide the table.
             trigger: time from one append to the next.
-            where: which rows are appended; ``None`` = all. The record of another row is acknowledged without it.
+            where: which rows are appended, as a column or in SQL; ``None`` = all. The record of another row is
+                acknowledged without it.
         """
         return DeltaTable(path, through, partition_by, trigger, where)
 
@@ -495,7 +496,7 @@ def _transformation(
         computing=Computing(topic, _MISSING[on_missing]),
         key=None if target is None else target.key,
         value=None if target is None else target.value,
-        sent=None if target is None else target.where,
+        sent=None if target is None else F.expr(target.where) if isinstance(target.where, str) else target.where,
         codecs=RowCodecs.of(settings, definition.base, None if sink is not None else topic),
         name=name or settings.group,
         sink=sink,

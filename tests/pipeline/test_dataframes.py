@@ -154,7 +154,7 @@ def test_records_may_be_filtered_away(group: Group, spark: SparkSession) -> None
     """With ``on_missing="discard"``. A row that is not sent acknowledges its record."""
     r = prepare(group)
     group.cluster.produce(group.source, orders(range(20)))
-    to = r.kafka(group.output, where=F.col("amount") < 0)
+    to = r.kafka(group.output, where="amount < 0")
     settled(r, spark, group, transformation=lambda given: given.where("n < 10"), to=to, on_missing="discard")
     assert [json.loads(record.value or b"")["n"] for record in group.cluster.read(group.output)] == [1]
     assert not group.dead()

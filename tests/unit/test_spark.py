@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +26,11 @@ from kafka_redelivery.spark import (
     session_settings,
 )
 from kafka_redelivery.topology.config.settings import Settings
+
+
+def test_the_example_needs_no_session_before_its_query() -> None:
+    """A program and the notebook import it before they make one."""
+    subprocess.run([sys.executable, "-c", "import examples.flights_dataframe"], check=True, timeout=60)
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
