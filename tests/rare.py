@@ -531,7 +531,6 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_an_exit_fails_its_record": "handle_async-[b'sys.exit', b'gather', b'group']-{'slots': 2}",
         "test_an_asynchronous_resource_is_open_during_all_calls": "{'slots': 2}",
     },
-    "tests/integration/pipeline/test_runner.py": {"test_an_idle_runner_of_another_query_is_closed": ""},
     "tests/integration/pipeline/test_handler_unavailable.py": {"test_records_wait_until_it_is_back": ""},
     "tests/integration/pipeline/test_process.py": {
         "test_a_record_that_has_just_begun_is_not_killed_for_the_one_before": "",
