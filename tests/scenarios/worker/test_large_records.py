@@ -69,9 +69,9 @@ def test_a_refused_batch_with_others_in_flight(
 def test_a_search_ends_in_time_with_what_it_has_found(cluster: Cluster, unique: str) -> None:
     """Each refused record costs a transaction. The next write finds the others."""
     cluster.create(unique, config={"max.message.bytes": "1000"})
-    records = [ProducerRecord(unique, 0, None, os.urandom(2000), [])] * 1000  # bytes that cannot be compressed
+    records = [ProducerRecord(unique, 0, None, os.urandom(2000), [])] * 10_000  # bytes that cannot be compressed
     config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
-    refused = find_refused(take_over(config), records, range(len(records)), 1.0)
+    refused = find_refused(take_over(config), records, range(len(records)), 5.0)
     assert [each.index for each in refused] == list(range(len(refused)))
     assert 0 < len(refused) < len(records)
 
