@@ -486,6 +486,7 @@ def _transformation(
     check_formats(settings, columns)
     target, sink = _target(to)
     topic = None if target is None else target.topic
+    where = None if target is None else target.where
     check_output(settings, target)
     if on_missing not in _MISSING:
         raise PipelineRefusedError(f'on_missing is {on_missing!r}: pass "fail" or "discard"')
@@ -496,7 +497,7 @@ def _transformation(
         computing=Computing(topic, _MISSING[on_missing]),
         key=None if target is None else target.key,
         value=None if target is None else target.value,
-        sent=None if target is None else F.expr(target.where) if isinstance(target.where, str) else target.where,
+        sent=F.expr(where) if isinstance(where, str) else where,
         codecs=RowCodecs.of(settings, definition.base, None if sink is not None else topic),
         name=name or settings.group,
         sink=sink,

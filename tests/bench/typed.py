@@ -31,7 +31,6 @@ HANDLERS: Final[Mapping[str, str]] = {
 }
 
 
-_AVRO: Final = "Avro"
 _ID: Final = 7
 """Of each schema."""
 
@@ -54,7 +53,7 @@ def run_codecs(bed: Bed, options: Options) -> Iterator[Result]:
         return {"format": name, "schemas": {_ID: str(bed.folder / files[name])}}
 
     named: dict[str, tuple[dict[str, Any], str]] = {
-        _AVRO: (serde("avro"), "PassesJson"),
+        "Avro": (serde("avro"), "PassesJson"),
         "Protobuf": (serde("protobuf"), "PassesMessage"),
         "JSON Schema": (serde("jsonschema"), "PassesJson"),
         "JSON": ({"format": "json"}, "PassesJson"),

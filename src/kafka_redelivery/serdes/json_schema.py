@@ -117,8 +117,10 @@ def _matches(_validator: Validator, text: str, value: object, _schema: JsonDocum
 def _properties(
     validator: _Validator, patterns: Mapping[str, JsonDocument], value: object, _schema: JsonDocument
 ) -> Iterator[ValidationError]:
+    if not isinstance(value, dict):
+        return
     for text, inner in patterns.items():
-        for name, each in value.items() if isinstance(value, dict) else ():
+        for name, each in value.items():
             if _pattern(text).search(name):
                 yield from validator.descend(each, inner, path=name, schema_path=text)
 

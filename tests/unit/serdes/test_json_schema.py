@@ -189,7 +189,7 @@ def test_a_faulty_referenced_schema(fault: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("schema", [{"pattern": "("}, {"$id": "http://["}])
 def test_an_expression_or_address_that_nothing_reads(schema: JsonDocument) -> None:
-    """The schema is told to be faulty."""
+    """It is an error of the schema."""
     with pytest.raises(SchemaError):
         validator_of(schema, {"name.json": {}}, "x")
     with pytest.raises(SchemaError):
@@ -248,7 +248,7 @@ def test_what_does_not_fit_its_schema_can_be_repaired(body: bytes, repaired: str
 
 
 def test_what_no_schema_can_check_is_not_edited() -> None:
-    """The reason is told before the editor opens."""
+    """The error comes before the editor opens."""
     with pytest.raises(DecodeError, match="schema with id 8"):
         editable(CODEC, b"\0\0\0\0\x08{}")
 

@@ -231,7 +231,8 @@ class BatchProcessor(Processor):
         failures, end, held = prepared.failures, prepared.end, prepared.held
         places, handler = prepared.places, self._batch_handler
         for number, error in batch.errors.items():
-            failures.setdefault(places[number], handler.failure(error))
+            if places[number] not in failures:  # a failure is logged when it is made
+                failures[places[number]] = handler.failure(error)
         outputs = []
         for number in sorted(batch.contexts):
             place = places[number]

@@ -292,8 +292,7 @@ def control_records(
             if (topic, number) not in cluster.control.committed:
                 yield first_offset_record(topic, number, offset, now_ms, cluster.topics[topic].mark)
     if not known:
-        unknown = replace(cluster, control=replace(cluster.control, exists=False))
-        yield from _expired(plan, unknown, now_ms)
+        yield from _expired(plan, cluster, now_ms)
     yield from _tiers(plan, cluster, now_ms)
 
 
@@ -330,11 +329,12 @@ def _tiers(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[C
 
 
 def _expired(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
-    """Yield first offsets of partitions whose committed offset may have expired before there was a control topic."""
+    """Yield first offsets of partitions whose committed offset may have expired before the control topic knew them."""
+    unknown = replace(cluster.control, exists=False)
     for topic, group in plan.readers(cluster.topics).items():
         facts = cluster.topics.get(topic)
         if facts is None:
             continue
         for number, bounds in facts.bounds.items():
-            if cluster.offset(group, topic, number) is None and has_expired(facts, number, cluster.control):
+            if cluster.offset(group, topic, number) is None and has_expired(facts, number, unknown):
                 yield first_offset_record(topic, number, bounds.start, now_ms)
