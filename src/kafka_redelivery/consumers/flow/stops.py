@@ -139,6 +139,13 @@ class RefusedStop(Stop):
         missing = any(each.cause is RefusalCause.MISSING for each in error.refused)
         return known.outside and (not error.outside or (missing and known is not RefusalCause.MISSING))
 
+    def can_go_on(self, topics: Mapping[str, int]) -> bool:
+        """Whether the awaited topic exists, or that of the refused record, or its partition, does not."""
+        if self.awaits_topic:
+            return self.record.topic in topics
+        missing = self.label.cause is HaltCause.MISSING
+        return missing and (self.record.partition or 0) >= topics.get(self.record.topic, 0)
+
     def is_like(self, other: RefusedStop) -> bool:
         """Whether the same topic, or its partition, refuses any record, so that one trial answers for both."""
         if self.label != other.label or self.label.cause in {HaltCause.TOO_LARGE, HaltCause.CONFIGURATION}:
@@ -477,7 +484,7 @@ class Stops:
             offset: the offset of its record that cannot be finished.
             record: the record that Kafka refuses for it.
             refused: the refusal.
-            awaits_topic: whether the record is not tried again, but :meth:`resume_existing` ends the halt.
+            awaits_topic: whether the record is not tried again, but :meth:`resume_for` ends the halt.
             output: whether a handler has named the topic of the record.
         """
         before = self._refused.get(partition)
@@ -567,10 +574,16 @@ class Stops:
         self._resume(trial)
         return trial.partition
 
-    def resume_existing(self, topics: Collection[str]) -> list[Partition]:
-        """Return the partitions that waited for one of these topics, and are to be read from their committed offset."""
-        found = [each for each in self._refused.values() if each.unread and each.awaits_topic]
-        found = [each for each in found if each.record.topic in topics]
+    def resume_for(self, topics: Mapping[str, int]) -> list[Partition]:
+        """Return the partitions that can go on with these topics, and are to be read from their committed offset.
+
+        They waited for one of them, or their record was refused because its topic, or partition of it, is not among
+        them: the scheduler finds another place for it.
+
+        Args:
+            topics: the partition counts of the topics that exist.
+        """
+        found = [each for each in self._refused.values() if each.unread and each.can_go_on(topics)]
         for each in found:
             self._resume(each)
         return [each.partition for each in found]

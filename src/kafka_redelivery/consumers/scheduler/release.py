@@ -147,7 +147,7 @@ class ReleaseBuilder:
 
         Args:
             settings: the configuration.
-            tiers: all tiers of the group.
+            tiers: those to which records move.
             partitions: the partition counts of the group's topics that are known.
             audit: the dead letters written before.
             log: gets a line for each record that cannot be released.
@@ -235,8 +235,7 @@ class ReleaseBuilder:
             release.moved += 1
             tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
             # Between tiers a record keeps its place, so that a write has as few partitions as the worker's.
-            stays = self._retry_topics.is_ordered(partition.topic) and self._retry_topics.is_ordered(tier_topic)
-            place = partition.number if stays else number
+            place = partition.number if self._is_between_tiers(partition.topic, tier_topic) else number
             self._produce(release, partition, record, tier_topic, place, list(headers))
             return
         else:
@@ -268,8 +267,7 @@ class ReleaseBuilder:
         due_ms = now_ms if request.due_ms is None else request.due_ms
         if due_ms > now_ms:
             topic = self._retry_topics.topic_for(due_ms - now_ms)
-            stays = self._retry_topics.is_ordered(partition.topic) and self._retry_topics.is_ordered(topic)
-            place = partition.number if stays else lineage.partition
+            place = partition.number if self._is_between_tiers(partition.topic, topic) else lineage.partition
             release.moved += 1
             self._produce(release, partition, record, topic, place, with_due(headers, due_ms, due_ms - now_ms))
             return None
@@ -314,6 +312,9 @@ class ReleaseBuilder:
                 return topic
             self._missing.add(topic)
         return None
+
+    def _is_between_tiers(self, topic: str, next_topic: str) -> bool:
+        return self._naming.mixed_topic() not in {topic, next_topic}
 
     def _produce(
         self,

@@ -40,7 +40,7 @@ from kafka_redelivery.consumers.writes.engine import (
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.cluster.acls import configured_topics
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
+from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet, tier_set, tiers_to_fill
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import (
     PositionDeletedError,
@@ -184,6 +184,7 @@ class Scheduler:
         self._naming = settings.naming()
         first_offsets = first_offsets or FirstOffsets(reader)
         self.topics = KnownTopics(settings, reader, first_offsets.topics)
+        self._needed = tier_set(settings.entries().values())
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._full_buffer = FullBuffer(reader, settings.limits)
         self._builder: ReleaseBuilder
@@ -289,19 +290,21 @@ class Scheduler:
         """Subscribe to every tier of the group that exists: its records must leave even if it is not configured."""
         partition_counts = self.topics.counts
         delays_ms = self._naming.tiers_among(partition_counts)
-        tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
-        if tiers.mixed:
+        existing = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
+        if existing.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(
             self._settings,
-            tiers,
+            tiers_to_fill(self._needed, existing),
             partition_counts,
             self._audit,
             self._failure_log,
             self._redrive_outcomes,
             self.topics.look_up,
         )
-        self._assigned.rewind(self._stops.resume_existing(partition_counts))
+        if self._naming.actions_topic() not in partition_counts:
+            self._redrive_outcomes.forget_topic()
+        self._assigned.rewind(self._stops.resume_for(partition_counts))
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._assigned.delays_ms:
             self._assigned.delays_ms = delays_ms

@@ -51,6 +51,10 @@ class RedriveOutcomes:
         self._unknown = 0
         """Outcomes that could not be noted, and that the log does not mention yet."""
 
+    def forget_topic(self) -> None:
+        """Look the topic up again for the next record that needs it: it is not among those that exist."""
+        self._partitions, self._asked_s = 0, -inf
+
     def of(self, outcomes: Outcomes, now_ms: int) -> list[tuple[int, ProducerRecord]]:
         """Return the records for outcomes, each with the offset of the consumed record."""
         ended = list(outcomes.redriven())

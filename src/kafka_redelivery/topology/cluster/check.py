@@ -291,7 +291,7 @@ def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFaul
                 topic.name,
                 f"is no longer configured{_since(cluster.control.retired.get(topic.name))}, but records wait in it",
                 f"they are lost if it is deleted before {scheduler_group(plan.group)} has released them",
-                "keep it and a scheduler running until it is empty, then it may be deleted",
+                "keep the retired tiers and a scheduler running until all of them are empty, then delete them",
             )
             yield from keeping(topic, cluster.topics[topic.name])
 

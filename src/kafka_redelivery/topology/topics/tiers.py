@@ -82,6 +82,21 @@ def tier_set(entries: Iterable[PolicyEntry]) -> TierSet:
     return TierSet(tuple(sorted(exact | set(_ladder(longest)))), mixed=True)
 
 
+def tiers_to_fill(needed: TierSet, existing: TierSet) -> TierSet:
+    """Return the existing tiers to which a scheduler moves records.
+
+    These are the needed ones: a retired tier is to become empty, and is deleted then. But while the ladder itself is
+    retired, its records stay on it: tiers of exact delays would release them late.
+
+    Args:
+        needed: the tiers that the policies of the group need.
+        existing: all tiers of the group.
+    """
+    delays_ms = tuple(delay for delay in existing.delays_ms if delay in needed.delays_ms)
+    found = TierSet(delays_ms, mixed=needed.mixed and existing.mixed)
+    return found if found.mixed or (delays_ms and not existing.mixed) else existing
+
+
 def exact_delays(policy: RetryPolicy) -> set[int] | None:
     """Return the distinct positive delays of a policy in ms; ``None`` if they are random or too many."""
     if policy.randomised:

@@ -1,7 +1,7 @@
 """The scheduler between a scripted reader and writer: what it writes, and how it goes on after refusals and aborts."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
@@ -61,17 +61,24 @@ class NotingReleases(RecordingObserver):
 class Running:
     """A scheduler with three assigned partitions, read from their start, whose turns the test makes."""
 
-    def __init__(self, *script: Exception, limit: str = "batch: 1000", lead_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        *script: Exception,
+        limit: str = "batch: 1000",
+        lead_s: float = 0.0,
+        policy: str = "{}",
+        counts: Mapping[str, int] = COUNTS,
+    ) -> None:
         settings = load_settings(
             f"""
             group: billing
             kafka: {{bootstrap.servers: "localhost:9092"}}
-            sources: [{{topic: orders}}]
+            sources: [{{topic: orders, policy: {policy}}}]
             limits: {{{limit}}}
             """
         )
         self.reader = StoredOffsets(
-            {partition: Checkpoint(0, "") for partition in (QUICK, SLOW, MIXED)}, counts=dict(COUNTS)
+            {partition: Checkpoint(0, "") for partition in (QUICK, SLOW, MIXED)}, counts=dict(counts)
         )
         self.writer = ScriptedWriter(list(script))
         self.observer = NotingReleases()

@@ -17,6 +17,7 @@ from kafka_redelivery.topology.topics.tiers import (
     exact_delays,
     longest_delay,
     tier_set,
+    tiers_to_fill,
 )
 
 DAY = 86_400_000
@@ -146,6 +147,27 @@ class TestWhichTiers:
         tiers = tier_set(entries)
         assert list(tiers.delays_ms) == sorted({delay for delay in tiers.delays_ms if delay > 0})
         assert len(tiers.delays_ms) <= MAX_EXACT_TIERS + 17
+
+
+class TestTiersToFill:
+    LADDER = TierSet((1000, 2000, 4000, 10_000), mixed=True)
+    EXACT = TierSet((10_000,), mixed=False)
+
+    @pytest.mark.parametrize(
+        ("needed", "existing", "filled"),
+        [
+            pytest.param(LADDER, TierSet((1000, 2000, 4000, 5000, 10_000), mixed=True), LADDER, id="one is retired"),
+            pytest.param(EXACT, TierSet((5000, 10_000), mixed=False), EXACT, id="one of exact tiers is retired"),
+            pytest.param(EXACT, LADDER, LADDER, id="the ladder is retired"),
+            pytest.param(EXACT, TierSet((5000,), mixed=False), TierSet((5000,), mixed=False), id="none is needed"),
+            pytest.param(TierSet((), mixed=False), LADDER, LADDER, id="no tiers are needed"),
+            pytest.param(LADDER, TierSet((1000, 5000), mixed=False), TierSet((1000,), mixed=False), id="no mixed topic"),
+            pytest.param(LADDER, TierSet((5000,), mixed=True), TierSet((), mixed=True), id="only the mixed topic"),
+        ],
+    )
+    def test_a_retired_tier_becomes_empty(self, needed: TierSet, existing: TierSet, filled: TierSet) -> None:
+        """But records never have nowhere to go, and those of a ladder stay on it."""
+        assert tiers_to_fill(needed, existing) == filled
 
 
 class TestTierFor:
