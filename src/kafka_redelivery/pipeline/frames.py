@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.writes.batch import ranges
+from kafka_redelivery.consumers.writes.journal import ranges
 from kafka_redelivery.pipeline.spark.kafka_options import offsets_json, partitions_option
 from kafka_redelivery.topology.wire.journal import OUTCOMES, VERSION
 from kafka_redelivery.topology.wire.progress import Checkpoint

@@ -41,6 +41,7 @@ _NEEDED_LATER = {
     ("scheduler", "Describe on topic orders"),
     ("scheduler", "Write on topics billing.retry.*"),
     ("scheduler", "Write on topic DLQ.orders"),
+    ("scheduler", "Write on topic billing.journal"),
 }
 """Rights that a running process needs for few records only, or for what it does each minute."""
 

@@ -13,6 +13,7 @@ from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.journal import Journal
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
@@ -86,6 +87,12 @@ class Release:
     audited: list[tuple[Lineage, str]] = field(default_factory=list)
     """Lineage and audit suffix of each dead letter that the audit has noted for this write."""
 
+    journal: Journal | None = None
+    """The outcomes of the records that cannot be released, if there is a journal."""
+
+    journal_origins: dict[tuple[str, int], tuple[Partition, int]] = field(default_factory=dict)
+    """For each journal record, by its source partition, the first waiting record that it is about."""
+
     checkpoints: Mapping[Partition, Checkpoint] = field(default_factory=dict)
     starting: Collection[Partition] = ()
     """The partitions without a committed offset."""
@@ -96,6 +103,12 @@ class Release:
 
     early: bool = False
     """Whether the write begins before its records leave."""
+
+    def close(self) -> None:
+        """Add the journal records. Called once, before the write begins."""
+        if self.journal is not None:
+            self.produced += self.journal.records()
+            self.origins += self.journal_origins.values()
 
     def judged(self, error: WriteRefusedError) -> WriteRefusedError:
         """See :class:`~kafka_redelivery.consumers.writes.engine.Write`. All its topics are those of the group."""
@@ -158,6 +171,7 @@ class ReleaseBuilder:
         self._details = settings.failure_details
         self._log = FailureLog(self._details) if log is None else log
         naming = settings.naming()
+        self._journal = naming.journal_topic() if settings.journal else None
         self._group = settings.group
         self._counts = dict(partitions)
         self._look_up = look_up
@@ -200,7 +214,8 @@ class ReleaseBuilder:
             refusal: the broker's reason for refusing the record in an earlier write, ``None`` if it did not.
 
         Raises:
-            TopicMissingError: the ready topic of its source or the dead-letter topic that it needs does not exist.
+            TopicMissingError: the ready topic of its source, or the dead-letter topic or journal that it needs, does
+                not exist.
         """
         message = record.message
         headers = headers_of(message)
@@ -297,8 +312,9 @@ class ReleaseBuilder:
         failure = Failure(FailureKind.OPERATOR, last.exception or "Operator", message)
         if isinstance(decide(failure, lineage, entry, now_ms), Discard):
             return f"the dead-letter strategy of {lineage.address} discards them"
-        if (topic := self._dead_letter_topics[lineage.address]) not in self._retry_topics.partitions:
-            return f"there is no topic {topic}"
+        for topic in filter(None, (self._dead_letter_topics[lineage.address], self._journal)):
+            if topic not in self._counts:
+                return f"there is no topic {topic}"
         self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
         return None
 
@@ -370,16 +386,19 @@ class ReleaseBuilder:
             case DeadLetter():
                 topic = self._dead_letter_topics[source]
                 headers = dead_letter_headers(lineage, self._group, headers_of(record.message), decision, now_ms)
-                if topic not in self._retry_topics.partitions:
+                if topic not in self._counts:
                     raise TopicMissingError((partition, record.offset), _for_missing(topic, record, headers))
                 self._produce(release, partition, record, topic, lineage.partition, headers)
-                release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
+                outcome = "dead_lettered"
                 release.dead_letters[label, str(decision.reason)] += 1
             case Discard():
+                outcome = "discarded"
                 release.discarded[label, str(decision.reason)] += 1
-                release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
             case _:
                 raise AssertionError(f"a record that cannot be released is never retried: {decision}")
+        release.outcomes[OutcomeLabel(label, outcome, decision.ack_type)] += 1
+        if self._journal is not None:
+            self._note(release, self._journal, partition, record, lineage, outcome)
         if lineage.redrive:
             release.redriven[label, str(outcome_of(decision))] += 1
         ended = self._redrive_outcomes.record(lineage, decision, now_ms) if lineage.redrive else None
@@ -387,6 +406,17 @@ class ReleaseBuilder:
             release.origins.append((partition, record.offset))
             release.produced.append(ended)
         self._log.log(lineage, failure, decision, record.message.key(), location)
+
+    def _note(
+        self, release: Release, topic: str, partition: Partition, record: TierRecord, lineage: Lineage, outcome: str
+    ) -> None:
+        """Note in the journal what became of a record."""
+        if topic not in self._counts:
+            raise TopicMissingError((partition, record.offset), ProducerRecord(topic, 0, None, b""))
+        if release.journal is None:
+            release.journal = Journal(self._group, topic, self._retry_topics)
+        release.journal.note(lineage.address, lineage.partition, outcome, (lineage.offset,))
+        release.journal_origins.setdefault((lineage.address, lineage.partition), (partition, record.offset))
 
 
 def _for_missing(topic: str, record: TierRecord, headers: Headers) -> ProducerRecord:

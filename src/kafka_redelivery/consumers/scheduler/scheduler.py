@@ -382,6 +382,7 @@ class Scheduler:
         write.release.checkpoints = self._assigned.checkpoints([Partition(write.key.topic, write.key.number)])
         write.release.starting = self._assigned.unwritten & write.release.checkpoints.keys()
         self._requested = write
+        write.release.close()
         self._engine.begin(write.release)
         return True
 
@@ -423,6 +424,7 @@ class Scheduler:
             left_ms = leaves_ms - max(now_ms, self._clock())
             release_time = ReleaseTime(leaves_ms, monotonic_s() + left_ms / 1000) if release.early else None
             release.starting = self._assigned.unwritten & release.checkpoints.keys()
+            release.close()
             self._engine.begin(release, release_time)
 
     def _await_write(self, timeout_s: float | None) -> None:

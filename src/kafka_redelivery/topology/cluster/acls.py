@@ -149,7 +149,7 @@ def _scheduler(settings: Settings) -> Iterator[Right]:
     waiting = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_waiting(settings), *waiting)
     yield from _on(letters, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-    yield from _on(_journal(settings), Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_journal(settings), Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_actions(settings), Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield from _on(_groups(settings.group), Operation.DESCRIBE)

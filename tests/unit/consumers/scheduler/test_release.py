@@ -16,6 +16,7 @@ from kafka_redelivery.topology.policy.decision import AckType
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import read_due, read_expiration, read_lineage
+from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, waiting_headers
 
@@ -33,7 +34,7 @@ COUNTS = {
 }
 
 
-def configured(orders: str = "{}", invoices: str = "{}") -> Settings:
+def configured(orders: str = "{}", invoices: str = "{}", journal: str = "false") -> Settings:
     """The group ``billing`` with two sources that have these dead-letter strategies."""
     return load_settings(
         f"""
@@ -44,6 +45,7 @@ def configured(orders: str = "{}", invoices: str = "{}") -> Settings:
           policy: {{deadLetterStrategy: {orders}}}
         - topic: invoices
           policy: {{deadLetterStrategy: {invoices}}}
+        journal: {journal}
         """
     )
 
@@ -276,6 +278,39 @@ class TestDiscard:
         settings = configured(orders="{kind: discarding}")
         release = released(waiting(Lineage("gone", 3, 9, BORN, 1)), by=builder(settings, self.COUNTS))
         assert [produced.topic for produced in release.produced] == ["DLQ.invoices"]
+
+
+class TestJournal:
+    COUNTS = {**COUNTS, "billing.journal": 4}  # noqa: RUF012 - not changed
+
+    def test_what_cannot_be_released_is_noted_with_its_origin(self) -> None:
+        """A record for each source partition, in the write of the dead letters. What is released needs none."""
+        by, release = builder(configured(orders="{kind: discarding}", journal="true"), self.COUNTS), Release()
+        origins = [lineage(5), lineage(6), Lineage("invoices", 1, 2, BORN, 1), lineage(7)]
+        for offset, (origin, refusal) in enumerate(zip(origins, ["no", "no", "no", None], strict=True)):
+            by.add(release, TIER, waiting(origin, offset=offset), NOW, refusal)
+        release.close()
+        assert [produced.topic for produced in release.produced] == [
+            "DLQ.invoices",
+            "billing.ready.orders",
+            "billing.journal",
+            "billing.journal",
+        ]
+        assert release.origins == [(TIER, 2), (TIER, 3), (TIER, 0), (TIER, 2)]
+        [orders, invoices] = release.produced[2:]
+        assert ((orders.key, orders.partition), (invoices.key, invoices.partition)) == (
+            (b"orders-5", 1),
+            (b"invoices-1", 1),
+        )
+        assert [journalled_outcome(orders.value, offset) for offset in (5, 6, 7)] == ["discarded", "discarded", None]
+        assert journalled_outcome(invoices.value, 2) == "dead_lettered"
+
+    def test_without_its_topic_the_partition_halts(self) -> None:
+        """As it does without a dead-letter topic: the outcome must be known."""
+        by = builder(configured(journal="true"))
+        with pytest.raises(TopicMissingError, match=r"there is no topic billing\.journal") as caught:
+            released(waiting(lineage()), by=by, refusal="too large")
+        assert caught.value.origin == (TIER, 7)
 
 
 def test_a_write_of_many_records() -> None:

@@ -1,7 +1,7 @@
 """What the owner of a tier's partition does about the requests of operators: each record leaves once."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.scheduler.requests import NO_SPACE, OTHER_TOPIC, TOO_LATE, UNREAD, Standing, next_step
 from kafka_redelivery.topology.wire.headers import read_due, read_lineage
+from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.topology.wire.pauses import PausedTopics, Pauses
 from kafka_redelivery.topology.wire.waiting import (
     RequestKey,
@@ -21,10 +22,11 @@ from kafka_redelivery.topology.wire.waiting import (
 from kafka_redelivery.transport.errors import WriteAbortedError
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
-from tests.unit.consumers.scheduler.test_scheduler import MIXED, QUICK, SLOW, Running, due, refused
+from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
 from tests.unit.consumers.worker.test_pausing import Switch
 
 CONTROL = "billing.control"
+JOURNAL = "billing.journal"
 READY = "billing.ready.orders"
 LATER = NOW + 900
 
@@ -131,8 +133,14 @@ class TestNextStep:
 class Requested(Running):
     """A scheduler and the requests of operators."""
 
-    def __init__(self, *script: Exception, limit: str = "batch: 1000") -> None:
-        super().__init__(*script, limit=limit)
+    def __init__(
+        self,
+        *script: Exception,
+        limit: str = "batch: 1000",
+        counts: Mapping[str, int] = COUNTS,
+        journal: bool = False,
+    ) -> None:
+        super().__init__(*script, limit=limit, counts=counts, journal=journal)
         self.switch = Switch()
         self.scheduler.obey(self.switch)
 
@@ -250,6 +258,27 @@ def test_a_dead_letter_has_a_reason_of_its_own_and_keeps_its_attempts() -> None:
         "frames": [],
     }
     assert running.observer.releases[-1].dead_letters == {("orders", "operator"): 1}
+
+
+def test_dead_letters_are_in_the_journal() -> None:
+    """Otherwise an audit would take them for lost once they have expired: their last entry says that they wait."""
+    running = Requested(counts=COUNTS | {JOURNAL: 1}, journal=True)
+    running.turn(due(QUICK, 0, 1, 2, due_ms=LATER))
+    running.ask(wanted(QUICK, 0, 1, action=WaitingAction.DEAD_LETTER))
+    running.turn()
+    [(written, _)] = running.writer.confirmed
+    assert [each.topic for each in written] == ["DLQ.orders", "DLQ.orders", CONTROL, JOURNAL]
+    assert [journalled_outcome(written[-1].value, offset) for offset in range(3)] == ["dead_lettered"] * 2 + [None]
+
+
+def test_without_the_journal_nothing_is_dead_lettered() -> None:
+    """The audit could not tell such a record from a lost one."""
+    running = Requested(journal=True)
+    running.turn(due(QUICK, 0, due_ms=LATER))
+    running.ask(wanted(QUICK, 0, action=WaitingAction.DEAD_LETTER))
+    running.turn()
+    assert running.sent() == []
+    assert running.done().refused == {f"there is no topic {JOURNAL}": 1}
 
 
 def test_what_cannot_be_done_is_refused_and_waits_as_before() -> None:

@@ -68,6 +68,7 @@ class Running:
         lead_s: float = 0.0,
         policy: str = "{}",
         counts: Mapping[str, int] = COUNTS,
+        journal: bool = False,
     ) -> None:
         settings = load_settings(
             f"""
@@ -75,6 +76,7 @@ class Running:
             kafka: {{bootstrap.servers: "localhost:9092"}}
             sources: [{{topic: orders, policy: {policy}}}]
             limits: {{{limit}}}
+            journal: {str(journal).lower()}
             """
         )
         self.reader = StoredOffsets(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.writes.batch import Journal, ranges
+from kafka_redelivery.consumers.writes.journal import Journal, ranges
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.journal import OUTCOMES

@@ -80,7 +80,7 @@ def test_a_scheduler() -> None:
         "billing.ready.orders": {"Write", "Delete", "DescribeConfigs"},
         "billing.retry.1s": {"Read", "Write", "Delete", "DescribeConfigs"},
         "DLQ.orders": {"Write", "DescribeConfigs"},
-        "billing.journal": {"Delete", "DescribeConfigs"},
+        "billing.journal": {"Write", "Delete", "DescribeConfigs"},
         "billing.control": {"Read", "Write", "DescribeConfigs"},
     }
     assert {topic: operations(text, AclRole.SCHEDULER, topic) for topic in expected} == expected

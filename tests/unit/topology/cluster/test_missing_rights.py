@@ -112,7 +112,7 @@ def test_what_a_start_needs(role: AclRole, topic: str, left: Collection[Operatio
         (
             AclRole.SCHEDULER,
             "billing.journal",
-            {Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS},
+            {Operation.WRITE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS},
             "Delete on topic billing.journal",
         ),
         (
