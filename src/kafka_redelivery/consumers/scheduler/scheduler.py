@@ -43,6 +43,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet, tier_set, tiers_to_fill
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
     PositionDeletedError,
     RefusalCause,
     RefusedRecord,
@@ -450,7 +451,9 @@ class Scheduler:
             case Rewind(error) | Repeat(error):
                 if not error.records_written:
                     self._withdraw_dead_letters(release)
-                self._limits.aborted(len(release.produced))
+                fault = error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)
+                if release.produced and not fault:
+                    self._limits.aborted(len(release.produced))
                 self._assigned.rewind()
 
     def _end_request(self, end: End | None) -> bool:
