@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -76,12 +76,18 @@ class FullBuffer:
     a second before the first of them leaves. If what is left leaves soon and exceeds the limit by half, nothing is
     fetched until a part of it has left. A partition of which only a part leaves soon counts as neither: it must not
     wait, nor make others wait until its last record leaves.
+
+    A postponed partition of which an operator wants records is fetched at once, and kept until nothing is wanted of it
+    any more. If half of the buffer is not free, others are postponed for it. These partitions are fetched one after
+    the other, so that they exceed the limit no more than a single one would.
     """
 
     def __init__(self, reader: Reader, limits: LimitsSection) -> None:
         """Keep the arguments."""
         self._reader = reader
         self._limits = limits
+        self._hurried: set[Partition] = set()
+        """The partitions that were postponed, and are fetched and kept because an operator wants records of them."""
 
     def pause(
         self,
@@ -90,6 +96,7 @@ class FullBuffer:
         stopped: AbstractSet[Partition],
         busy: Container[Partition],
         now_ms: int,
+        wanted: Iterable[Partition] = (),
     ) -> Collection[Partition]:
         """Pause the partitions that must not be fetched, and resume the others.
 
@@ -99,6 +106,7 @@ class FullBuffer:
             stopped: those that an operator has paused.
             busy: those whose offset is being committed.
             now_ms: epoch ms.
+            wanted: those with records that an operator wants to leave now, the most urgent first.
 
         Returns:
             the partitions to rewind to their committed offsets, because their records are to be dropped.
@@ -107,8 +115,13 @@ class FullBuffer:
         full = full_partitions(tiers, paused, self._limits) | halted | stopped
         dropped: list[Partition] = []
         limit = buffer_bytes(self._limits)
-        if sum(tier.bytes for tier in tiers.values()) > limit:
+        buffered = sum(tier.bytes for tier in tiers.values())
+        running = [each for each in wanted if each in tiers and each not in halted and each not in stopped]
+        self._hurried.intersection_update(running)
+        hurrying = next((each for each in running if tiers[each].fetch_at_ms > now_ms), None)
+        if buffered > (limit if hurrying is None else limit // 2):
             dropped = self._postpone(tiers, halted, stopped, busy, now_ms)
+        if buffered > limit:
             leaves_soon = (
                 tier.bytes
                 for each, tier in tiers.items()
@@ -116,6 +129,9 @@ class FullBuffer:
             )
             if sum(leaves_soon) > _STOP_FACTOR * limit:
                 full |= tiers.keys()
+        if hurrying is not None and buffered - sum(tiers[each].bytes for each in dropped) <= limit // 2:
+            tiers[hurrying].fetch_at_ms = 0.0
+            self._hurried.add(hurrying)
         full |= {each for each, tier in tiers.items() if tier.fetch_at_ms > now_ms}
         if full != paused:
             self._reader.pause(full - paused)
@@ -134,7 +150,8 @@ class FullBuffer:
         later = [
             (leaves_ms, each)
             for each, tier in tiers.items()
-            if tier.trusted and each not in halted and each not in busy and tier.next_ms is not None
+            if tier.trusted and each not in halted and each not in busy and each not in self._hurried
+            if tier.next_ms is not None
             if (leaves_ms := inf if each in stopped else tier.next_ms) > now_ms + _SOON_MS
         ]
         excess = sum(tier.bytes for tier in tiers.values()) - buffer_bytes(self._limits) // 2

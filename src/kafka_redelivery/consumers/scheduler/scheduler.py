@@ -358,7 +358,8 @@ class Scheduler:
         committing = () if self._engine.writing is None else self._engine.writing.checkpoints
         busy = self._assigned.unwritten.union(committing)
         stopped = self._held & self._tiers.keys()
-        if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock()):
+        wanted = [Partition(each.key.topic, each.key.number) for each in self._stops.pauses.requests]
+        if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock(), wanted):
             self._assigned.rewind(dropped)
 
     def _act(self) -> bool:

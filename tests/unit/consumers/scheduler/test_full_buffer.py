@@ -24,6 +24,7 @@ class Buffer:
         self.halted: set[Partition] = set()
         self.stopped: set[Partition] = set()
         self.busy: set[Partition] = set()
+        self.wanted: list[Partition] = []
         self.tiers: dict[Partition, TierPartition] = {}
         for number in range(10):
             self.rewind([Partition("billing.retry.1h", number)])
@@ -47,7 +48,7 @@ class Buffer:
 
     def pause(self, now_ms: int = NOW) -> list[int]:
         """One turn; returns the numbers of the partitions whose records were dropped."""
-        dropped = self.full.pause(self.tiers, self.halted, self.stopped, self.busy, now_ms)
+        dropped = self.full.pause(self.tiers, self.halted, self.stopped, self.busy, now_ms, self.wanted)
         self.rewind(dropped)
         return sorted(partition.number for partition in dropped)
 
@@ -141,6 +142,59 @@ def test_paused_partitions_are_dropped_first_and_do_not_stop_the_others() -> Non
     buffer.pause(NOW + 1)
     assert set(buffer.paused).isdisjoint(range(3))
     assert buffer.pause(NOW + 2) == []
+
+
+def test_a_postponed_partition_is_fetched_and_kept_while_an_operator_wants_records_of_it() -> None:
+    """Its records would leave in minutes, and others are dropped for them."""
+    buffer = crowded()
+    buffer.pause()
+    buffer.wanted = [buffer.name(9)]
+    assert buffer.pause() == []
+    assert buffer.paused == [2, 3, 4, 5, 6, 7, 8]
+    buffer.add(9, 700_000, NOW + 600_000)
+    assert buffer.pause() == [0, 1]
+    assert buffer.pause() == []
+    buffer.wanted = []
+    buffer.add(0, 400_000, NOW + 60_000)
+    assert buffer.pause() == [9]
+
+
+def test_wanted_partitions_are_fetched_one_after_the_other() -> None:
+    """Each may hold a batch of large records."""
+    buffer = crowded()
+    buffer.pause()
+    buffer.wanted = [buffer.name(9), buffer.name(8)]
+    buffer.pause()
+    buffer.add(9, 700_000, NOW + 600_000)
+    buffer.pause()
+    assert 8 in buffer.paused
+    buffer.tiers[buffer.name(9)].take_apart([0])
+    buffer.pause()
+    assert 8 not in buffer.paused
+
+
+def test_others_are_postponed_for_a_wanted_partition() -> None:
+    """They are within the limit, but would leave no room for hours."""
+    buffer = Buffer()
+    for number in range(4):
+        buffer.add(number, 200_000, NOW + HOUR - 100 + number)
+    buffer.tiers[buffer.name(9)].fetch_at_ms = NOW + HOUR
+    assert buffer.pause() == []
+    assert 9 in buffer.paused
+    buffer.wanted = [buffer.name(9)]
+    assert buffer.pause() == [2, 3]
+    assert 9 not in buffer.paused
+
+
+def test_a_wanted_partition_that_is_halted_or_paused_takes_no_room() -> None:
+    """Nothing could be done about its records."""
+    buffer = crowded()
+    buffer.pause()
+    buffer.wanted = [buffer.name(9), buffer.name(8)]
+    buffer.halted, buffer.stopped = {buffer.name(9)}, {buffer.name(8)}
+    assert buffer.pause() == []
+    assert buffer.tiers[buffer.name(9)].fetch_at_ms > NOW
+    assert buffer.tiers[buffer.name(8)].fetch_at_ms > NOW
 
 
 def test_a_clock_that_is_set_back_ends_all_waits() -> None:

@@ -408,6 +408,25 @@ def test_what_was_not_read_is_waited_for() -> None:
     assert running.done() == WaitingDone(2, ended=True, at_ms=NOW)
 
 
+def test_a_partition_whose_records_were_dropped_is_fetched_for_a_request() -> None:
+    """Not a second before its first record would leave, which may be hours later."""
+    running = Requested(limit="bufferBytes: 65536")
+    later = NOW + 3_600_000
+    large = [
+        Fetched(*SLOW, 0, None, b"late" * 10_000, waiting_headers(lineage(0, partition=0), due_ms=later), later - 1000)
+    ]
+    running.scheduler._assigned.delays_ms[SLOW.topic] = 7_200_000
+    running.scheduler.assigned([SLOW])
+    running.turn(large)
+    assert (running.reader.paused, running.sent()) == ({SLOW}, [])
+    running.ask(wanted(SLOW, 0))
+    running.turn()
+    assert running.reader.paused == set()
+    running.turn(large)
+    assert running.sent() == [(READY, b"late" * 10_000)]
+    assert running.done().ended
+
+
 def test_a_partition_that_stands_still_is_not_taken_for_read() -> None:
     """A fetch that comes before the pause drops its records: they wait, although the end was reached."""
     running = Requested()
