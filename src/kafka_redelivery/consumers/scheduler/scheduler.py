@@ -306,7 +306,9 @@ class Scheduler:
         if self._naming.actions_topic() not in partition_counts:
             self._redrive_outcomes.forget_topic()
         self._assigned.rewind(self._stops.resume_for(partition_counts))
-        self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
+        # Partitions that were added are assigned, too, though nothing is produced to them yet.
+        counts = ((topic, self.topics.found[topic].partitions) for topic in sorted(delays_ms))
+        self._first_tier = next(counts, ("", 1))
         if delays_ms != self._assigned.delays_ms:
             self._assigned.delays_ms = delays_ms
             self._reader.subscribe(sorted(delays_ms), self)

@@ -467,6 +467,14 @@ def test_its_share_is_its_part_of_the_first_tier() -> None:
     assert not running.scheduler.share().has(0)
 
 
+def test_its_share_follows_a_tier_that_grows() -> None:
+    """As that of a scheduler that starts later, which would otherwise count some partitions a second time."""
+    running = Running()
+    running.reader.counts[QUICK.topic] = 2
+    running.find_topics()
+    assert running.scheduler.share() == PartitionShare(frozenset({0}), 2)
+
+
 def test_a_scheduler_without_tiers_has_the_whole_share() -> None:
     """There is no assignment that could divide the work."""
     running = Running()
