@@ -155,6 +155,7 @@ class ReleaseBuilder:
         log: FailureLog | None = None,
         redrive_outcomes: RedriveOutcomes | None = None,
         look_up: Callable[[list[str]], Mapping[str, int]] = lambda _: {},
+        reported: set[str] | None = None,
     ) -> None:
         """Prepare the topic names.
 
@@ -166,6 +167,7 @@ class ReleaseBuilder:
             log: gets a line for each record that cannot be released.
             redrive_outcomes: makes the outcomes of records that were sent again; ``None`` = for these topics.
             look_up: asks the cluster for the partition counts of topics, because a ready topic may be new.
+            reported: gets the sources that are not configured, once a warning is in the log.
         """
         self._audit = DeadLetterAudit() if audit is None else audit
         self._details = settings.failure_details
@@ -187,9 +189,7 @@ class ReleaseBuilder:
         """The ready topics that were looked up and do not exist."""
 
         self._naming = naming
-        self._reported: set[str] = set()
-        """Sources that are not configured, and about which a warning is in the log."""
-
+        self._reported = set() if reported is None else reported
         self._entries = settings.entries()
         self._dead_letter_topics = {
             topic: naming.dead_letter_topic(entry.dead_letter_strategy.topic, topic)

@@ -189,6 +189,9 @@ class Scheduler:
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._full_buffer = FullBuffer(reader, settings.limits)
         self._builder: ReleaseBuilder
+        self._reported: set[str] = set()
+        """Sources that are not configured, and about which a warning is in the log."""
+
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
         self._redrive_outcomes = RedriveOutcomes(self._naming.actions_topic(), {}, self.topics.look_up)
@@ -302,6 +305,7 @@ class Scheduler:
             self._failure_log,
             self._redrive_outcomes,
             self.topics.look_up,
+            self._reported,
         )
         if self._naming.actions_topic() not in partition_counts:
             self._redrive_outcomes.forget_topic()

@@ -56,6 +56,17 @@ def test_a_ready_topic_that_grows_keeps_its_number_of_partitions() -> None:
     assert [(record.topic, record.partition) for record in records] == [("billing.ready.orders", 0)]
 
 
+def test_a_source_that_is_not_configured_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not again after each answer about the topics of the group."""
+    running = Running(counts=COUNTS | {"billing.ready.gone": 1})
+    headers = waiting_headers(lineage(0, partition=0)._replace(address="gone"), due_ms=NOW)
+    for offset in range(3):
+        running.turn([Fetched(*QUICK, offset, None, b"0", headers, NOW - 1000)])
+        running.find_topics()
+    assert running.topics() == [["billing.ready.gone"]] * 3
+    assert len([each for each in caplog.messages if each.startswith("gone is not among the sources")]) == 1
+
+
 def test_a_first_offset_is_not_committed_after_the_partition_was_revoked() -> None:
     """It belongs to another scheduler."""
     running = Running()
