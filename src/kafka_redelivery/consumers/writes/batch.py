@@ -23,6 +23,7 @@ from kafka_redelivery.topology.wire.topic_mark import split_mark
 from kafka_redelivery.transport.errors import RefusalCause, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
+
 class ProducedFor(NamedTuple):
     """The consumed record that a record was produced for. It is needed if the broker refuses the produced record."""
 

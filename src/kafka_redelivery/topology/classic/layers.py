@@ -38,6 +38,12 @@ class LayeredRedelivery:
         return self.client.randomised or self.broker.randomised
 
     @property
+    def layers(self) -> tuple[RedeliveryPolicy, ...]:
+        """The policies of which redeliveries can happen."""
+        never_hands_over = self.client.maximum_redeliveries == NO_MAXIMUM
+        return (self.client,) if never_hands_over else (self.client, self.broker)
+
+    @property
     def max_deliveries(self) -> int | None:
         """How often a record that always fails is delivered; ``None`` if there is no limit."""
         client, broker = self.client.maximum_redeliveries, self.broker.maximum_redeliveries
@@ -100,7 +106,7 @@ class LayeredRedelivery:
 
     def longest_delay_ms(self, horizon: int) -> int:
         """Return an upper bound in ms of the delays before the first ``horizon`` redeliveries of either layer."""
-        return max(self.client.longest_delay_ms(horizon), self.broker.longest_delay_ms(horizon))
+        return max(layer.longest_delay_ms(horizon) for layer in self.layers)
 
     def _broker_redelivery(self, rounds: int) -> Redelivery | None:
         return None if self.broker.exceeded(rounds + 1) else Redelivery(self.broker, rounds + 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from kafka_redelivery.topology.classic.layers import LayeredRedelivery
 from kafka_redelivery.topology.policy.entry import PolicyEntry, RetryPolicy
 
 SHORTEST_LADDER_TIER_MS = 1000
@@ -19,7 +20,7 @@ MAX_EXACT_TIERS = 16
 """A group whose policies have more distinct delays gets the ladder instead of one topic per delay."""
 
 _HORIZON = 200
-"""How many redeliveries of a policy are examined for distinct delays."""
+"""How many redeliveries of a policy, or of a layer of it, are examined for distinct delays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,12 @@ def exact_delays(policy: RetryPolicy) -> set[int] | None:
     """Return the distinct positive delays of a policy in ms; ``None`` if they are random or too many."""
     if policy.randomised:
         return None
-    limit = policy.max_deliveries
-    redeliveries = _HORIZON if limit is None else max(0, min(limit - 1, _HORIZON))
-    delays = {delay for delay in islice(policy.delays_ms(), redeliveries) if delay > 0}
+    delays: set[int] = set()
+    # Of two layers the broker's first redelivery may come after hundreds of the client.
+    for layer in policy.layers if isinstance(policy, LayeredRedelivery) else (policy,):
+        limit = layer.max_deliveries
+        redeliveries = _HORIZON if limit is None else max(0, min(limit - 1, _HORIZON))
+        delays |= {delay for delay in islice(layer.delays_ms(), redeliveries) if delay > 0}
     return delays if len(delays) <= MAX_EXACT_TIERS else None
 
 

@@ -1,13 +1,14 @@
 """The tiers that a group needs, and how many of them a record passes through."""
 
 from dataclasses import replace
-from itertools import repeat
+from itertools import islice, repeat
 from math import log2
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_redelivery.topology.classic.layers import LayeredRedelivery
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.topics.tiers import (
@@ -161,7 +162,9 @@ class TestTiersToFill:
             pytest.param(EXACT, LADDER, LADDER, id="the ladder is retired"),
             pytest.param(EXACT, TierSet((5000,), mixed=False), TierSet((5000,), mixed=False), id="none is needed"),
             pytest.param(TierSet((), mixed=False), LADDER, LADDER, id="no tiers are needed"),
-            pytest.param(LADDER, TierSet((1000, 5000), mixed=False), TierSet((1000,), mixed=False), id="no mixed topic"),
+            pytest.param(
+                LADDER, TierSet((1000, 5000), mixed=False), TierSet((1000,), mixed=False), id="no mixed topic"
+            ),
             pytest.param(LADDER, TierSet((5000,), mixed=True), TierSet((), mixed=True), id="only the mixed topic"),
         ],
     )
@@ -319,6 +322,28 @@ class TestLongestDelay:
 
 
 class TestExactDelays:
+    def test_of_two_layers_each_has_its_delays(self) -> None:
+        """The broker's first redelivery may come after hundreds of the client."""
+        client = RedeliveryPolicy(maximum_redeliveries=240, initial_redelivery_delay=15_000, redelivery_delay=15_000)
+        broker = RedeliveryPolicy(maximum_redeliveries=10, initial_redelivery_delay=300_000, redelivery_delay=300_000)
+        policy = LayeredRedelivery(client, broker)
+        assert policy.delay_ms(241, ()) == 300_000
+        assert exact_delays(policy) == {15_000, 300_000}
+        assert exact_delays(replace(policy, broker=replace(broker, maximum_redeliveries=0))) == {15_000}
+
+    def test_a_client_without_a_limit_needs_no_tier_of_the_broker(self) -> None:
+        """It never hands over."""
+        client = RedeliveryPolicy(maximum_redeliveries=-1)
+        assert exact_delays(LayeredRedelivery(client, RedeliveryPolicy(initial_redelivery_delay=300_000))) == {1000}
+
+    @given(POLICIES, POLICIES)
+    def test_no_delay_of_two_layers_is_overlooked(self, client: RedeliveryPolicy, broker: RedeliveryPolicy) -> None:
+        """And none is added that cannot happen."""
+        policy = LayeredRedelivery(client, broker)
+        found = exact_delays(policy)
+        if found is not None:
+            assert found == {delay for delay in islice(policy.delays_ms(), 500) if delay > 0}
+
     def test_only_delays_that_can_happen(self) -> None:
         """The chain ends with the last redelivery."""
         policy = RedeliveryPolicy(maximum_redeliveries=2, use_exponential_back_off=True)
