@@ -163,21 +163,22 @@ class _Acting(_Selecting):
             for line in missing:
                 stderr().print(printable_line(line), style="yellow")
         if not requests or self.dry_run:
-            self._print(f"{found} would be {done}" if requests else "", [], missing, ok=bool(requests) and not missing)
+            self._print(f"{found} would be {done}" if requests else "", [], missing, found, ok=bool(requests))
             return
         if not self.yes:
             ask(f"{found} will be {done}; go on?")
         write_note(settings, author(), f"{action} waiting", str(found), note=self.note)
         with progress(stderr(), "the schedulers act") as report:
             states = acting.act(settings, requests, wait_s, report)
-        ok = not missing and all(each.whole for each in states)
+        ok = all(each.whole for each in states)
         number = sum(each.done.done for each in states)
-        self._print(f"{number:,} {'record is' if number == 1 else 'records are'} {done}", states, missing, ok=ok)
+        self._print(f"{number:,} {'record is' if number == 1 else 'records are'} {done}", states, missing, found, ok=ok)
 
-    def _print(self, text: str, states: "list[RequestState]", missing: list[str], *, ok: bool) -> None:
+    def _print(self, text: str, states: "list[RequestState]", missing: list[str], found: "Found", *, ok: bool) -> None:
+        ok = ok and not missing and not found.unread
         if self.as_json:
             requests = [each.document() for each in states]
-            print_json({"ok": ok, "message": text, "requests": requests, "notWaiting": missing})
+            print_json({"ok": ok, "message": text, "requests": requests, "notWaiting": missing, "unread": found.unread})
         else:
             print_text(text or "nothing that waits in a tier is selected")
             for each in states:
@@ -207,7 +208,8 @@ class DeliverNow(_Acting):
     """Deliver waiting records now: they go to their ready topic, although they are not due.
 
     The scheduler that owns the tier does it, so no record is delivered twice. Exit code 1 if some are refused, do not
-    wait in a tier, or are not done within --timeout: these are done when there is a scheduler and space, within a day.
+    wait in a tier, may be among those that --limit left unread, or are not done within --timeout: these are done when
+    there is a scheduler and space, within a day.
     """
 
     def __call__(self) -> None:
@@ -256,13 +258,14 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancel actions that have not ended. What they have done stays done."""
-    from kafka_redelivery.consumers.operations.acting import withdraw
+    from kafka_redelivery.consumers.operations.acting import open_requests, withdraw
     from kafka_redelivery.dead_letters.audit import write_note
     from kafka_redelivery.dead_letters.ledger import author
 
     settings = load(config, overrides)
+    cancelled = open_requests(settings, request)
     write_note(settings, author(), "cancel waiting", ", ".join(request))
-    cancelled = withdraw(settings, request)
+    withdraw(settings, cancelled)
     if as_json:
         print_json({"ok": True, "requests": [each.document() for each in cancelled]})
     else:

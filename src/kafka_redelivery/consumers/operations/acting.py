@@ -117,7 +117,7 @@ class Found:
     """The marks of the tiers' topics."""
 
     unread: str = ""
-    """What was not read."""
+    """Which waiting records were not read, so that some that are meant may be missing; empty if none is."""
 
     def __str__(self) -> str:
         if self.selection.whole:
@@ -149,7 +149,6 @@ def look(settings: Settings, selection: WaitingSelection, limit: int, report: Re
     positions = Positions.of(offsets, scheduler_group(settings.group), partitions_of(topics, counts), marks)
     ranges = positions.ranges()
     number = sum(end - first for first, end in ranges.values())
-    unread = f"only {limit:,} of about {number:,} waiting records were read; raise --limit" if number > limit else ""
     if not records:
         return Found(selection, (), ranges, marks)
     found = []
@@ -157,6 +156,9 @@ def look(settings: Settings, selection: WaitingSelection, limit: int, report: Re
         record = _waiting(message, class_only=settings.failure_details.class_only)
         if selection.matches(record, readable_headers(message)):
             found.append(record)
+    unread = f"only {limit:,} of about {number:,} waiting records were read; raise --limit" if number > limit else ""
+    if selection.ids and {each.lineage.message_id for each in found}.issuperset(selection.ids):
+        unread = ""  # no other record has one of these ids
     return Found(selection, tuple(sorted(found, key=lambda each: each.due_ms)), ranges, marks, unread)
 
 
@@ -356,23 +358,28 @@ def _size(state: RequestState) -> int:
     return len(state.request.offsets) or state.done.done + state.done.left
 
 
-def withdraw(settings: Settings, names: Iterable[str]) -> list[RequestState]:
-    """Withdraw requests that have not ended; what was done about them stays done.
-
-    Returns:
-        those that were withdrawn, and how far they were.
+def open_requests(settings: Settings, names: Iterable[str]) -> list[RequestState]:
+    """Return the requests with these ids that have not ended, and how far they are.
 
     Raises:
-        OptionError: there is none of that name.
+        OptionError: there is none of one of these ids.
         TransportError: Kafka does not answer, or refuses.
     """
     names = set(names)
-    open_ones = [each for each in look_at_requests(settings) if each.request.key.id in names and not each.done.ended]
-    if missing := names - {each.request.key.id for each in open_ones}:
+    found = [each for each in look_at_requests(settings) if each.request.key.id in names and not each.done.ended]
+    if missing := names - {each.request.key.id for each in found}:
         raise OptionError("id", f"there is no request {', '.join(sorted(missing))} that has not ended")
-    keys = [each.request.key for each in open_ones]
+    return found
+
+
+def withdraw(settings: Settings, states: Iterable[RequestState]) -> None:
+    """Withdraw requests; what was done about them stays done.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses.
+    """
+    keys = [each.request.key for each in states]
     append_control(settings.kafka, settings.naming().control_topic(), withdrawn_requests(keys))
-    return open_ones
 
 
 def _read(settings: Settings, tail: ControlTail) -> Pauses:

@@ -81,9 +81,9 @@ class Operations:
         report(1, 1)
         return [RequestState(each, self.done) for each in requests]
 
-    def withdraw(self, _: object, names: Sequence[str]) -> None:
+    def withdraw(self, _: object, states: Sequence[RequestState]) -> None:
         """Keep what was cancelled."""
-        self.cancelled += names
+        self.cancelled += [each.request.key.id for each in states]
 
 
 @pytest.fixture
@@ -239,6 +239,14 @@ def test_cancelling_asks(console: Console, operations: Operations) -> None:
     assert _post(console, "/waiting/cancel/5f0c21aa", {}) == (HTTPStatus.SEE_OTHER, "/waiting")
     assert operations.notes == [("cancel waiting", "5f0c21aa", "")]
     assert operations.cancelled == ["5f0c21aa"]
+
+
+def test_what_has_ended_is_not_cancelled(console: Console, operations: Operations) -> None:
+    """The page says so, and nothing is noted."""
+    status, page = _post(console, "/waiting/cancel/unknown", {})
+    assert (status, "there is no request unknown that has not ended" in page) == (HTTPStatus.CONFLICT, True)
+    assert not operations.notes
+    assert not operations.cancelled
 
 
 def test_who_may_not(tmp_path: Path, operations: Operations) -> None:

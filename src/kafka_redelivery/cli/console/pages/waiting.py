@@ -163,8 +163,9 @@ def cancel(console: Console, request: Request, _form: FormData, user: User) -> R
     """Cancel a request."""
     name = request.path_params["name"]
     try:
+        states = acting.open_requests(console.settings, [name])
         write_note(console.settings, signature(user), "cancel waiting", name)
-        acting.withdraw(console.settings, [name])
+        acting.withdraw(console.settings, states)
     except LIBRARY_ERRORS as error:
         return ask_cancel(console, request, str(error))
     console.flow.produce_now(_WITHIN_S)
