@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.dead_letters.letter import LetterState, Selection
 from kafka_redelivery.topology.durations import parse_time
 from kafka_redelivery.topology.errors import OptionError
+from kafka_redelivery.topology.policy.lineage import parse_message_id
+
+if TYPE_CHECKING:
+    from kafka_redelivery.dead_letters.index.index import Index
 
 FIELDS: Final = (
     "origin",
@@ -68,13 +73,42 @@ def selection_of(given: Mapping[str, Sequence[str] | str | None], now_ms: int) -
         since_ms=time_ms("since"),
         until_ms=time_ms("until"),
         states=tuple(map(LetterState, texts("state"))),
-        ids=frozenset(texts("id")),
+        ids=frozenset(map(_id, texts("id"))),
     )
     if not texts("where"):
         return selection
     from kafka_redelivery.dead_letters.where.where import Where  # noqa: PLC0415 - it takes a tenth of a second
 
     return replace(selection, where=Where.of(texts("where")[0], now_ms))
+
+
+def unknown_ids(index: Index, selection: Selection) -> tuple[str, ...]:
+    """Return the ids of a selection that are neither of a letter of the group nor of its source record, sorted.
+
+    They are mistyped, or those of letters that were deleted or are another group's.
+
+    Raises:
+        IndexUnusableError: the index cannot tell.
+    """
+    if not selection.ids:
+        return ()
+    ids, ours = list(selection.ids), index.ours
+    rows = index.rows(
+        f"""
+        SELECT id, source_id FROM stored_letters
+        WHERE {ours.sql} AND (id IN (SELECT unnest(?::VARCHAR[])) OR source_id IN (SELECT unnest(?::VARCHAR[])))
+        """,  # noqa: S608 - the condition is compiled
+        (*ours.parameters, ids, ids),
+    )
+    return tuple(sorted(selection.ids.difference(chain.from_iterable(rows))))
+
+
+def _id(text: str) -> str:
+    try:
+        parse_message_id(text)
+    except ValueError:
+        raise OptionError("id", f"{text[:300]!r} is not TOPIC-PARTITION@OFFSET") from None
+    return text
 
 
 def _header(text: str) -> tuple[str, str]:

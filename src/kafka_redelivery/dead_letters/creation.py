@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.choosing import unknown_ids
 from kafka_redelivery.dead_letters.copies import Copies, ForeignCopies, copies_of, refuse_options
 from kafka_redelivery.dead_letters.foreign.systems import is_claimed
 from kafka_redelivery.dead_letters.index.files import Manifest
@@ -120,6 +121,9 @@ class Preview:
     skipped: Counter[str] = field(default_factory=Counter)
     """Letters that are meant but left out for that, by the topic."""
 
+    unknown_ids: tuple[str, ...] = ()
+    """See :func:`unknown_ids`."""
+
     def document(self) -> dict[str, Any]:
         """Return it as plain data for JSON."""
         rate = self.options.rate
@@ -143,6 +147,7 @@ class Preview:
             "expired": self.expired,
             "duplicates": self.duplicates,
             "skipped": dict(self.skipped),
+            "unknownIds": list(self.unknown_ids),
         }
 
 
@@ -212,6 +217,7 @@ def preview(
     if isinstance(settings, OtherSystem) and looks:
         with closing(Sources(settings, topics)) as sources:
             _look_at_sources(found, index, sources, targets, fate, wanted)
+    found.unknown_ids = unknown_ids(index, selection)
     found.snapshot = index.snapshot
     needed = {*found.targets, *([targets.parking] if found.parking else [])}
     missing = ", ".join(sorted(topic for topic in needed if topic not in topics))
@@ -333,7 +339,9 @@ def _fate(chosen: Preview) -> Condition:
     free = "true" if chosen.options.again else f"state IN ({states}) AND sends = 0"
     alive, chosen_by = unexpired(chosen.now_ms), chosen.selection
     named = chosen_by.reasons or chosen_by.ids or (chosen_by.where and "reason" in chosen_by.where.columns)
-    duplicate = "false" if named or chosen.options.discard else f"coalesce(reason, '') = '{Reason.DUPLICATE}'"
+    # In a letter of another system the word is its own, and says nothing about another delivery.
+    ours = f"system IS NULL AND coalesce(reason, '') = '{Reason.DUPLICATE}'"
+    duplicate = "false" if named or chosen.options.discard else ours
     return Condition(
         f"""
         CASE WHEN NOT ({alive.sql}) THEN 'expired' WHEN state = 'in_job' THEN 'in_job'

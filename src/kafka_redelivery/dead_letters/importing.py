@@ -81,9 +81,12 @@ class Import:
         """Ask which dead-letter topics there are.
 
         Raises:
+            OSError: the file is a pipe, which cannot be read twice.
             RedriveError: the cluster shows none of them.
             TransportError: Kafka does not answer or denies access.
         """
+        if file.exists() and not file.is_file():
+            raise OSError("it is no file that can be read twice; write it to one first")
         self._settings, self._group, self._file = settings, group, file
         self._counts = ClusterAdmin(settings.kafka).partition_counts()
         self._partitions = letter_partitions(settings, self._counts)

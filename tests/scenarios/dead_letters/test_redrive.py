@@ -140,6 +140,22 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert sent(group) == exactly([])
 
 
+def test_ids_that_no_letter_has(group: Group) -> None:
+    """The letters of the others are exported and sent; the ids are named, and the exit code says it."""
+    group.prepare()
+    dead_letter(group, range(2))
+    unknown = f"{group.dead_letters}-0@999"
+    given = ["--id", f"{group.source}-0@0", "--id", unknown]
+    exported = dlq(group, "export", *given)
+    assert (exported.code, json.loads(exported.out)["id"]) == (1, f"{group.dead_letters}-0@0")
+    assert unknown in exported.err
+    for words in (["export", "--dry-run"], ["redrive", "--dry-run"], ["redrive", "--yes"]):
+        found = dlq_json(group, *words, *given, code=1)
+        assert (found["ok"], found["letters"], found["unknownIds"]) == (False, 1, [unknown]), words
+    assert dlq_json(group, "redrive", "--yes", "--id", unknown, code=1)["letters"] == 0
+    assert sent(group) == exactly([0])
+
+
 @pytest.mark.long
 def test_two_operators_press_the_same_button(group: Group) -> None:
     """A letter belongs to the first job that lists it, and is sent once, also by two processes at the same time."""

@@ -74,6 +74,19 @@ def test_letters_of_records_that_were_sent_before(again: bool, text: str) -> Non
     assert text in console.file.getvalue()
 
 
+def test_ids_that_no_letter_has_are_named() -> None:
+    """The first ones."""
+    ids = tuple(f"orders-0@{number}" for number in range(7))
+    console = Console(file=io.StringIO(), width=250)
+    for unknown in (ids, ids[:1]):
+        print_preview(console, Preview(Selection(), JobOptions(group="billing"), None, NOW, unknown_ids=unknown))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "7 of the ids are mistyped" in shown
+    assert ": orders-0@0, orders-0@1, orders-0@2, orders-0@3, orders-0@4 and 2 more\n" in shown
+    assert "1 of the ids is mistyped, or of no letter of the group (any more): orders-0@0\n" in shown
+
+
 def test_an_action_names_the_failures_of_its_letters() -> None:
     """A fingerprint alone says nothing to a person who is asked whether to send them."""
     console = Console(file=io.StringIO(), width=250)

@@ -50,6 +50,8 @@ def test_each_field_counts() -> None:
         ("header", "=value", "is not NAME=VALUE"),
         ("fingerprint", "no card", "is not 16 hex digits"),
         ("state", "lost", "is no state"),
+        ("id", "DLQ.orders-0-17", "is not TOPIC-PARTITION@OFFSET"),
+        ("id", "orders-0@" + "9" * 19, "is not TOPIC-PARTITION@OFFSET"),
     ],
 )
 def test_a_wrong_value_names_its_field(field: str, value: str, problem: str) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.creation import _listed, preview
+from kafka_redelivery.dead_letters.foreign.systems import Recognition
 from kafka_redelivery.dead_letters.jobs import Chunk, _ChunkMaker, _Read
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Selection
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -19,7 +21,7 @@ from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
 from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, HeaderList, dead_letter_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.records import NOW, Fetched
-from tests.unit.dead_letters.index.stored import published
+from tests.unit.dead_letters.index.stored import BASIS, published
 from tests.unit.dead_letters.index.test_selecting import opened
 from tests.unit.topology.redrive.test_ownership import log_of
 
@@ -108,6 +110,40 @@ def test_the_preview_says_what_will_be_refused(tmp_path: Path, options: JobOptio
         with pytest.raises(RedriveError, match=f"there is no topic {SETTINGS.naming().ready_topic('unknown')}"):
             preview(SETTINGS, index, Selection(), options, TOPICS, NOW)
     index.close()
+
+
+def test_ids_that_no_letter_has(tmp_path: Path) -> None:
+    """They are mistyped, deleted, or of another group; other parts of the selection do not count."""
+    theirs = letter(2, user=[])
+    theirs.set_headers([(name, b"audit" if name == ORIG_QUEUE else value) for name, value in theirs.headers() or []])
+    messages = [letter(0, user=[]), letter(1, user=[]), theirs]
+    index = opened(published(tmp_path / "index", cast("list[Fetched]", messages)))
+    ids = {"DLQ.orders-0@0", "orders-0@1", "DLQ.orders-0@2", "DLQ.orders-0@9", "orders-0@2"}
+    wanted = Selection(ids=frozenset(ids), reasons=("none",))
+    found = preview(SETTINGS, index, wanted, OPTIONS, TOPICS, NOW)
+    assert found.total == 0
+    assert found.document()["unknownIds"] == ["DLQ.orders-0@2", "DLQ.orders-0@9", "orders-0@2"]
+    assert preview(SETTINGS, index, Selection(), OPTIONS, TOPICS, NOW).unknown_ids == ()
+    index.close()
+
+
+def test_a_reason_of_another_system_is_its_own(tmp_path: Path) -> None:
+    """Our own duplicates were delivered otherwise. Another system may mean a business rule by the word."""
+    duplicate = letter(0, reason=Reason.DUPLICATE, user=[])
+    foreign = Fetched("DLQ.orders", 0, 0, b"k", b"{}", [("x-topic", b"orders"), ("x-reason", b"duplicate")])
+    recognition = Recognition((("topic", "x-topic"), ("reason", "x-reason")))
+    other = OtherSystem("DLQ.orders", SETTINGS.kafka, recognition)
+    of_other = replace(BASIS, group="DLQ.orders", recognition=recognition)
+    for source, basis, message, counts in (
+        (SETTINGS, BASIS, cast("Fetched", duplicate), (0, 1)),
+        (other, of_other, foreign, (1, 0)),
+    ):
+        index = opened(published(tmp_path / source.group, [message], basis), basis)
+        options = JobOptions(group=source.group, allow_empty=source is other)  # it reads no records of sources
+        found = preview(source, index, Selection(), options, {READY: 1, "orders": 1}, NOW)
+        assert (found.total, found.duplicates) == counts
+        assert sum(map(len, _listed(index, found).values())) == found.total
+        index.close()
 
 
 def test_letters_without_a_target_can_be_skipped(tmp_path: Path) -> None:

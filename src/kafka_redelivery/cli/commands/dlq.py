@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,16 +131,19 @@ class Sending(Selecting, ABC):
         options = self.job_options(self.of_group or settings.group, wanted)
         if not self.dry_run:
             create_missing(settings, create=self.create_topics, yes=self.yes, as_json=self.as_json)
+        unknown: Sequence[str] = ()
         with self.refreshed_index(settings, wanted) as index:
 
             def agrees(chosen: Preview) -> bool:
+                nonlocal unknown
+                unknown = chosen.unknown_ids
                 if not self.as_json:
                     print_failures(stdout(), index.summary(meant=index.condition(wanted)))
                 return self._agrees(chosen)
 
             job = create_job(settings, index, wanted, options, agrees, note=self.note, skip_refused=self.skip_refused)
         if job is not None:
-            run_job(job, as_json=self.as_json, created=True)
+            run_job(job, as_json=self.as_json, created=True, unknown_ids=unknown)
 
     def _agrees(self, chosen: Preview) -> bool:
         """Show what a job would do, and ask; whether there is something to do."""
@@ -148,7 +152,7 @@ class Sending(Selecting, ABC):
         if not self.as_json:
             print_preview(stdout(), chosen)
         if self.dry_run or not chosen.total:
-            unclear = self.dry_run and bool(chosen.unrecognised or chosen.claimed)
+            unclear = bool(chosen.unknown_ids or (self.dry_run and (chosen.unrecognised or chosen.claimed)))
             if self.as_json:
                 document = chosen.document()
                 print_json({"ok": not unclear, "dryRun": self.dry_run, "job": None, **document})
@@ -170,7 +174,8 @@ class Redrive(Sending):
     Those of another system (--bootstrap) go to the topic that their headers name. A dry run has exit code 1 if it is
     not clear which system has written a letter.
     The letters are fixed when the job is created; letters that die later are not sent. If this command is
-    interrupted, `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
+    interrupted, `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent, the job has not ended, or
+    there is no letter with an id that is given.
     """
 
     to: To = None
@@ -235,8 +240,11 @@ class Discard(Sending):
         return discarding(group, wanted)
 
 
-def run_job(job: OpenJob, *, as_json: bool, created: bool = False) -> None:
-    """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
+def run_job(job: OpenJob, *, as_json: bool, created: bool = False, unknown_ids: Sequence[str] = ()) -> None:
+    """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything.
+
+    ``unknown_ids``: those of the selection that no letter has.
+    """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_job
     from kafka_redelivery.dead_letters.jobs import all_sent
@@ -247,9 +255,9 @@ def run_job(job: OpenJob, *, as_json: bool, created: bool = False) -> None:
     with stop_event() as stop, progress(stderr(), doing) as report_progress:
         ended = job.run(stop, report_progress)
     document = job.document()
-    whole = ended and all_sent(document)
+    whole = ended and all_sent(document) and not unknown_ids
     if as_json:
-        print_json({"ok": whole, **document})
+        print_json({"ok": whole, **document} | ({"unknownIds": list(unknown_ids)} if created else {}))
     else:
         print_job(stdout(), document)
         if not ended:
@@ -366,7 +374,8 @@ def purge(
 class Export(Selecting):
     """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64.
 
-    Letters that have expired are among them, as long as they are in their topic.
+    Letters that have expired are among them, as long as they are in their topic. Exit code 1 if there is no letter with
+    an id that is given.
     """
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many letters; export nothing.")] = False
@@ -379,23 +388,29 @@ class Export(Selecting):
     def __call__(self) -> None:
         """Print them, or how many there are."""
         from kafka_redelivery.cli.progress import progress
-        from kafka_redelivery.cli.views.dlq import print_exportable
+        from kafka_redelivery.cli.views.dlq import no_letters, print_exportable
         from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.dead_letters.choosing import unknown_ids
         from kafka_redelivery.dead_letters.exporting import export_documents, exportable
 
         wanted, settings = self.selection(), self.settings()
         with self.refreshed_index(settings, wanted) as index:
-            if not self.dry_run:
+            unknown = unknown_ids(index, wanted)
+            if self.dry_run:
+                found = exportable(index, wanted, wall_clock_ms())
+                if self.as_json:
+                    document = found.document()
+                    print_json({"ok": not unknown, "dryRun": True, **document, "unknownIds": list(unknown)})
+                else:
+                    print_exportable(stdout(), found)
+                    stdout().print("dry run: nothing was exported")
+            else:
                 with progress(stderr(), "reading dead letters") as report_progress:
                     for each in export_documents(settings, index, wanted, report_progress, fetch=self.fetch):
                         print_json(each, indent=None)
-                return
-            found = exportable(index, wanted, wall_clock_ms())
-        if self.as_json:
-            print_json({"ok": True, "dryRun": True, **found.document()})
-        else:
-            print_exportable(stdout(), found)
-            stdout().print("dry run: nothing was exported")
+        if unknown:
+            stderr().print(f"{len(unknown)} {no_letters(unknown)}")
+            raise typer.Exit(exit_codes.FAILED)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -312,11 +312,18 @@ class Selecting(OnLetters):
         return selection_of(given, wall_clock_ms())
 
 
+_TEXT: Final = "utf-8-sig"
+"""Some editors write a byte order mark."""
+
+
 def _lines(file: Path | None) -> list[str]:
     if file is None:
         return []
     try:
-        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        if str(file) == "-":
+            text = typer.get_text_stream("stdin", encoding=_TEXT).read()
+        else:
+            text = file.read_text(encoding=_TEXT)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError("ids-from", f"{file} cannot be read: {error}") from None
     found = [line.strip() for line in text.splitlines() if line.strip()]

@@ -25,6 +25,9 @@ from kafka_redelivery.transport.protocols import Partition
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _FAILURE: Final = 60
+_NAMED: Final = 5
+"""Ids that are named."""
+
 _FAILURES: Final = 5
 """Kinds of failures that are named before their letters are sent or set aside."""
 
@@ -110,6 +113,7 @@ def print_preview(console: Console, chosen: Preview) -> None:
             chosen.redriven_before,
             f"of them {'were sent again before' if options.again else 'died again after a redrive'}",
         ),
+        (len(chosen.unknown_ids), no_letters(chosen.unknown_ids)),
     ):
         if number:
             console.print(f"{number} {what}")
@@ -129,6 +133,13 @@ def print_preview(console: Console, chosen: Preview) -> None:
             console.print(f"{number} are left out: {why}")
     if not chosen.total:
         console.print("nothing to discard" if options.discard else "nothing to send")
+
+
+def no_letters(ids: Sequence[str]) -> str:
+    """Return what follows the number of ids that no letter has."""
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    verb = "is" if len(ids) == 1 else "are"
+    return f"of the ids {verb} mistyped, or of no letter of the group (any more): {', '.join(ids[:_NAMED])}{more}"
 
 
 def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
 """The options that select dead letters: what they mean, and what is refused before Kafka is asked."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import failure_cause
+from tests.unit.cli.console.consoles import CONFIGURATION
 
 
 @pytest.mark.parametrize("text", ["2026-11-23T02:00", "2026-11-23T02:00Z", "2026-11-23T03:00+01:00"])
@@ -29,10 +31,13 @@ def test_a_duration_is_how_long_ago_it_was() -> None:
 
 
 def test_a_file_of_ids(tmp_path: Path) -> None:
-    """One in each line; empty lines do not count."""
+    """One in each line; empty lines and a byte order mark do not count."""
     file = tmp_path / "ids"
-    file.write_text("DLQ.orders-0@1\n\n  orders-1@2 \n", encoding="utf-8")
-    assert Selecting(ids_from=file).selection().ids == {"DLQ.orders-0@1", "orders-1@2"}
+    for encoding in ("utf-8", "utf-8-sig"):
+        file.write_text("DLQ.orders-0@1\n\n  orders-1@2 \n", encoding=encoding)
+        assert Selecting(ids_from=file).selection().ids == {"DLQ.orders-0@1", "orders-1@2"}
+        with CliRunner().isolation(file.read_bytes()):
+            assert Selecting(ids_from=Path("-")).selection().ids == {"DLQ.orders-0@1", "orders-1@2"}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +58,15 @@ def test_a_file_of_ids(tmp_path: Path) -> None:
 def test_wrong_usage(arguments: list[str]) -> None:
     """It is refused before the configuration is read; without a terminal, so is a missing --yes."""
     assert CliRunner().invoke(app, ["dlq", "redrive", *arguments]).exit_code == exit_codes.USAGE
+
+
+def test_a_pipe_is_not_imported(tmp_path: Path) -> None:
+    """It can be read only once: what the preview has read could not be sent."""
+    (tmp_path / "redelivery.yaml").write_text(CONFIGURATION, encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    words = ["dlq", "import", str(tmp_path / "pipe"), "--yes", "--config", str(tmp_path / "redelivery.yaml")]
+    ended = CliRunner().invoke(app, words)
+    assert (ended.exit_code, "write it to one first" in ended.stderr) == (exit_codes.USAGE, True)
 
 
 def _letter(headers: list[tuple[str, bytes | None]]) -> Letter:
