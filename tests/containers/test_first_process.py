@@ -1,4 +1,4 @@
-"""The first process of the Spark image ends the zombies that Python workers leave behind.
+"""The first process of a container ends the zombies of the Spark image's Python workers, and ends at a signal.
 
 It runs in a process namespace of its own, as in a container, but without the image, whose build takes minutes.
 """
@@ -6,9 +6,12 @@ It runs in a process namespace of its own, as in a container, but without the im
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.containers.kafka_image import ROOT
 
@@ -42,6 +45,26 @@ time.sleep(0.5)
 print(json.dumps([os.getpid(), len(processes().keys() - ours)]))
 """
 
+_APP = """
+import os, signal, sys, threading, time
+
+from kafka_redelivery import App
+
+app = App(group="billing", kafka={"bootstrap.servers": "127.0.0.1:1"})
+
+@app.handler("orders")
+def handle(record):
+    pass
+
+def end():
+    while True:
+        time.sleep(0.2)
+        os.kill(1, signal.SIGTERM)
+
+threading.Thread(target=end, daemon=True).start()
+app.run(scheduler=bool(sys.argv[1:]))
+"""
+
 
 def test_no_zombie_stays_behind() -> None:
     """A handler process whose Python worker has ended by itself is collected."""
@@ -56,9 +79,21 @@ def test_no_zombie_stays_behind() -> None:
         "sources": [{"topic": "t"}],
         "handler": {"callable": "os.path:exists"},
     }
-    command = ["unshare", "--pid", "--fork", "--mount-proc", *first, sys.executable, "-c", _TREE, json.dumps(settings)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(ROOT)), *sys.path])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = _run(*first, sys.executable, "-c", _TREE, json.dumps(settings))
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[1] == 0
+
+
+@pytest.mark.parametrize("scheduler", [False, True])
+def test_an_app_that_waits_for_kafka_ends_at_a_signal(*, scheduler: bool) -> None:
+    """The kernel drops signals to the first process that it does not handle."""
+    done = _run(sys.executable, "-c", _APP, *(["scheduler"] if scheduler else []))
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as the first process."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(ROOT)), *sys.path])}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -15,7 +15,7 @@ from kafka_redelivery.consumers.embedding import Definition, Running
 from kafka_redelivery.consumers.handlers.child import refuse_in_child
 from kafka_redelivery.consumers.handlers.handler import check_importable
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
-from kafka_redelivery.consumers.process.signals import stop_on_signal
+from kafka_redelivery.consumers.process.signals import exit_on_signals, stop_on_signal
 from kafka_redelivery.consumers.telemetry.tracing import spans_exported
 from kafka_redelivery.consumers.testkit import HandlerKit
 from kafka_redelivery.consumers.worker.run import run_worker
@@ -248,6 +248,7 @@ class App:
         """Run a worker until SIGTERM or SIGINT, as `redelivery worker` does. For the main thread of a program.
 
         After a signal the process ends within ``limits.shutdownTimeout``, whatever the program does behind this call.
+        A signal during the start ends it at once, also the first process of a container.
 
         Args:
             scheduler: run a scheduler, too.
@@ -258,6 +259,7 @@ class App:
             ConfigurationError, HandlerLoadError, SerdeError, TopologyRefusedError, TransportError: as :meth:`running`.
         """
         refuse_in_child()
+        exit_on_signals()
         definition = self.definition(overrides)
         if not scheduler:
             run_worker(definition.settings, definition.base, definition.given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from kafka_redelivery.cli.commands.signals import exit_on_signals, stop_event
+from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
@@ -28,6 +28,7 @@ from kafka_redelivery.cli.options import (
     refuse_without_question,
 )
 from kafka_redelivery.cli.output import print_json, print_table, print_text, stderr, stdout
+from kafka_redelivery.consumers.process.signals import exit_on_signals
 
 if TYPE_CHECKING:
     from kafka_redelivery.pipeline.archive.archive import ArchiveRun, Positions, RemovedLetters

@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from kafka_redelivery.cli.output import plain_table, print_json, print_table, stderr, stdout
+from kafka_redelivery.consumers.process.signals import exit_on_signals
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from kafka_redelivery.cli.command import Commands
 from kafka_redelivery.cli.commands.archive import Archiving, convert, erase
 from kafka_redelivery.cli.commands.audit import Audit
 from kafka_redelivery.cli.commands.report import MakeReport
-from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     ConfigFile,
@@ -25,6 +24,7 @@ from kafka_redelivery.cli.options import (
     duration,
     load,
 )
+from kafka_redelivery.consumers.process.signals import exit_on_signals
 
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 """All arguments but a leading ``--help`` belong to ``spark-submit``."""

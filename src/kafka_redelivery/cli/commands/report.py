@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, folder_uri, spark_settings
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
@@ -21,6 +20,7 @@ from kafka_redelivery.cli.options import (
     load,
 )
 from kafka_redelivery.cli.output import print_json, print_text, stderr
+from kafka_redelivery.consumers.process.signals import exit_on_signals
 
 PAGE = "report.html"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     AppName,
@@ -16,6 +15,7 @@ from kafka_redelivery.cli.options import (
     find_app,
     load,
 )
+from kafka_redelivery.consumers.process.signals import exit_on_signals
 
 
 def worker(

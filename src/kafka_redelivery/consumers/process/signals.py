@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: a shutdown within a time limit."""
+"""SIGTERM and SIGINT: a shutdown within a time limit, and an immediate end before that is possible."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
+from typing import Final
 
 from kafka_redelivery.topology.durations import format_duration
 
@@ -21,6 +22,39 @@ _GRACE_S = 2.0
 
 _STDERR = 2
 """The file descriptor, which is there whatever ``sys.stderr`` is."""
+
+_DEFAULTS: Final[Mapping[int, object]] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+
+
+def exit_on_signals() -> None:
+    """Make the first process of a container end at a signal until it sets handlers of its own.
+
+    The kernel drops a signal to that process unless it has a handler. Without this a process that is stopped while it
+    starts would run until the end of its grace period. Does nothing in any other process, and nothing about a signal
+    that the program handles already. For the main thread.
+    """
+    unhandled = [number for number, default in _DEFAULTS.items() if signal.getsignal(number) is default]
+    if os.getpid() != 1 or not unhandled:
+        return
+    for number in unhandled:
+        signal.signal(number, _exit_at_start)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    # The pipe is written to immediately. A handler would run only when the call into the Kafka client returns.
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=_exit_at_signal, args=(read,), name="signals", daemon=True).start()
+
+
+def _exit_at_start(number: int, _frame: FrameType | None) -> None:
+    """Handle a signal that no other code handles yet."""
+    os._exit(128 + number)
+
+
+def _exit_at_signal(signals: int) -> None:
+    while True:
+        for number in os.read(signals, 16):
+            if number in _DEFAULTS and signal.getsignal(number) is _exit_at_start:
+                os._exit(128 + number)
 
 
 @contextmanager
