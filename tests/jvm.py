@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from kafka_redelivery.transport.broker.embedded import JVM_DEFAULTS, JVM_OPTIONS, EmbeddedKafka
-from kafka_redelivery.transport.broker.jars import kafka_jars
+from kafka_redelivery.transport.broker.jars import cache_directory, kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
 
 _COMPILER: Final = "-XX:TieredStopAtLevel=1"
@@ -26,13 +26,13 @@ _COLLECTOR: Final = "-XX:+UseSerialGC"
 def configure(config: pytest.Config) -> None:
     """Set the options of the JVMs of Kafka and Spark for this process and the processes that it starts.
 
-    A run with several processes makes the archive first, which takes as long as one broker; a run with one uses it if
-    there is one. With it a broker starts with half of the work. A JVM that cannot make one works without.
+    A run with several processes makes the archive first, in the cache of the jars, which takes as long as one broker;
+    a run with one uses it if there is one. With it a broker starts with half of the work. A JVM that cannot make one
+    works without.
     """
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE} {_COLLECTOR}"
     os.environ[JVM_OPTIONS] = f"{JVM_DEFAULTS} {_COMPILER}"
-    assert config.cache is not None
-    archive = Path(config.cache.mkdir("jvm")) / f"{_origin()}.jsa"
+    archive = cache_directory() / f"{_origin()}.jsa"
     if config.getoption("numprocesses", None) and not archive.exists():
         _make(archive)
     if archive.exists():
@@ -40,7 +40,7 @@ def configure(config: pytest.Config) -> None:
 
 
 def _origin() -> str:
-    # An archive can be read with the JVM and the jars that it was made with.
+    # An archive can be read with the JVM and the jars that it was made with. Asking for them makes the folder.
     version = subprocess.run([find_java(), "-version"], capture_output=True, check=True).stderr
     return hashlib.sha256(b"\0".join([version, *(bytes(jar) for jar in kafka_jars())])).hexdigest()[:16]
 

@@ -87,7 +87,7 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_it_is_empty_now": "",
     },
     # On a broker of its own; tests/unit/transport/clients/test_owned_producer.py has the rule, and every run kills a
-    # worker and a scheduler whose ids have expired (flow "expired" of tests/crash/test_kill_points.py).
+    # worker whose id has expired (flow "expired" of tests/crash/test_kill_points.py).
     "worker/test_expired_transactional_id.py": {
         "test_the_owner_of_the_id_keeps_it": "",
         "test_worker_and_scheduler": "",
@@ -304,6 +304,9 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_lazy_modes_acknowledge_at_their_share_of_the_prefetch": "dups_ok",
         "test_lazy_acknowledgements_wait_for_their_time_limit_and_failures_do_not": "",
     },
+    "scheduler/test_killed_scheduler.py": {
+        "test_a_killed_scheduler_loses_and_doubles_nothing": "",  # tests/crash/test_kill_points.py has the steps
+    },
     "scheduler/test_few_retry_partitions.py": {"test_a_source_that_grows": ""},
     "scheduler/test_order_of_retries.py": {"test_of_many_partitions": ""},
     "scheduler/test_rebalance_of_a_full_tier.py": {"test_a_second_scheduler_comes_and_goes": ""},
@@ -342,8 +345,9 @@ _SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
     "worker/test_halt_commits_nothing_unwritten.py": {"test_a_refused_journal": ""},
     # An App in a program: what happens to its threads and its loop is in tests/unit/consumers/test_embedding.py and
     # handlers/test_host_loop.py beside it, names of processes in process/test_shared_name.py. Every run has a program
-    # that runs both, one that is killed, and one whose block is cancelled.
+    # that runs both, and one whose block is cancelled; it kills a worker and a scheduler on their own.
     "worker/test_embedded.py": {
+        "test_a_program_that_is_killed_loses_and_doubles_nothing": "",
         "test_processes_of_one_server_have_names_of_their_own": "",
         "test_records_of_a_block_that_ends_early_are_delivered_again": "cancelled",
         "test_a_blocked_loop_costs_no_partition_and_no_attempt": "",
@@ -417,6 +421,16 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # An outage in a run for what is there now has each step of a longer one but the wait, which tests/unit has.
     "tests/pipeline/test_stream_outage.py": {"test_a_query_waits_for_what_is_away_and_goes_on": ""},
+    # Slots: tests/unit/pipeline/task/test_task_run.py (records that end out of order) and
+    # tests/integration/pipeline/test_concurrent.py (a killed process, the order of keys).
+    "tests/pipeline/test_stream_slots.py": {"test_each_record_has_one_outcome": ""},
+    # On Spark every run has one outcome for each record; filters: tests/unit/pipeline/handler/test_computed.py, sources
+    # that grow: tests/unit/pipeline/stream/test_available_now.py, a second query: tests/unit/test_spark.py.
+    "tests/pipeline/test_dataframes.py": {
+        "test_records_may_be_filtered_away": "",
+        "test_a_source_grows_while_a_run_settles": "",
+        "test_a_cell_of_a_notebook_runs_again": "",
+    },
     # Spans and links: tests/unit/pipeline/handler, tests/unit/consumers/handlers; a worker's story is in every run.
     "tests/pipeline/test_stream_traces.py": {"test_the_life_of_a_record": ""},
     "tests/pipeline/test_stream_settles.py": {"test_a_run_settles_a_group_without_another_process": ""},
@@ -461,6 +475,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     "tests/pipeline/test_audit_states.py": {"test_entries_of_an_older_topic_do_not_count": ""},
     # One container each of what starts, stops and is killed; the processes themselves: tests/scenarios, tests/crash.
     "tests/containers/test_stopped_and_killed.py": {
+        "test_a_killed_worker_continues_under_its_name": "",  # the same in tests/scenarios/worker/test_killed_worker.py
         "test_a_worker_that_is_still_starting_stops_immediately": "",
         "test_a_stopped_worker_hands_over": "",
     },

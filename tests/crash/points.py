@@ -238,7 +238,6 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "commit", "before", 4, "aborted"),
     KillPoint("worker", "init", "after", 2, "expired"),
     KillPoint("scheduler", "commit", "after", 3),
-    KillPoint("scheduler", "commit", "before", 1, "expired"),
     KillPoint("worker", "revoked", "before", 1, "joined", wide=True),
 )
 """The kill points that every test run tries."""

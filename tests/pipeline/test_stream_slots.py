@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark]
 POLICY = {"redeliveryPolicy": {"initialRedeliveryDelay": 0, "redeliveryDelay": 300_000}}
 
 
-@pytest.mark.parametrize("name", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["scripted", "scripted_async"])
 def test_each_record_has_one_outcome(spark: SparkSession, group: Group, name: str) -> None:
     """Whatever the records beside it do, and in several micro-batches."""
     prepare(

@@ -39,6 +39,9 @@ Config = dict[str, str | int | float | bool]
 
 _QUIET: Config = {"log_level": 0}
 _ANSWER_S = 45.0
+_BYSTANDER = "bystander"
+"""The group of readers that commit nothing."""
+
 _NO_TOPIC = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -85,6 +88,8 @@ class Cluster:
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
         self._producer = self._new_producer()
+        self._consumers: dict[str, Consumer] = {}
+        """By group; to make one takes longer than to ask it. It is kept for the next look of a wait."""
 
     def _new_producer(self) -> Producer:
         return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000, **self._settings})
@@ -207,9 +212,7 @@ class Cluster:
 
     def read(self, *topics: str) -> list[Seen]:
         """Read all records of topics that a read-committed reader sees now."""
-        with self.follow(*topics) as tail:
-            until(tail.at_end, f"{topics} are read to their end")
-            return tail.records
+        return self._read(dict.fromkeys(self._partitions(*topics), 0))
 
     def read_written(self, *topics: str) -> list[Seen]:
         """Read all records of topics whose last writer has committed its transactions.
@@ -222,18 +225,23 @@ class Cluster:
     @contextmanager
     def follow(self, *topics: str) -> Iterator["Tail"]:
         """Open a read-committed reader that stays open and reads from the start of each partition."""
-        with self._follow(dict.fromkeys(self._partitions(*topics), 0)) as tail:
-            yield tail
-
-    @contextmanager
-    def _follow(self, positions: Mapping[Partition, int]) -> Iterator["Tail"]:
-        consumer = self._consumer("bystander")
+        consumer = self._consumer(_BYSTANDER)
         try:
-            # Offset 0 instead of "earliest": looking up the log start offset takes the client half a second.
-            consumer.assign([TopicPartition(*partition, offset) for partition, offset in positions.items()])
-            yield Tail(consumer, set(positions))
+            yield Tail(consumer, dict.fromkeys(self._partitions(*topics), 0))
         finally:
             consumer.close()
+
+    def _read(self, positions: Mapping[Partition, int]) -> list[Seen]:
+        """Read all records from these positions on that a read-committed reader sees now."""
+        consumer = self._kept(_BYSTANDER)
+        tail = Tail(consumer, positions)
+        try:
+            until(tail.at_end, f"{sorted(positions)} are read to their end")
+        except BaseException:
+            self._consumers.pop(_BYSTANDER).close()
+            raise
+        consumer.unassign()
+        return tail.records
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the records of a partition below an offset."""
@@ -245,11 +253,7 @@ class Cluster:
     def committed(self, group: str, *topics: str) -> dict[Partition, tuple[int, str]]:
         """Return committed offset and metadata, without the mark of the topic, of each partition that has one."""
         partitions = [TopicPartition(*partition) for partition in self._partitions(*topics)]
-        consumer = self._consumer(group)
-        try:
-            answers = consumer.committed(partitions, _ANSWER_S) if partitions else []
-        finally:
-            consumer.close()
+        answers = self._kept(group).committed(partitions, _ANSWER_S) if partitions else []
         return {
             (answer.topic, answer.partition): (answer.offset, split_mark(answer.metadata or "")[1])
             for answer in answers
@@ -295,16 +299,19 @@ class Cluster:
             for partition, end in self.ends(*topics).items()
             if (position := positions.get(partition, 0)) < end
         }
-        if not behind:
-            return []
-        with self._follow(behind) as tail:
-            until(tail.at_end, f"{topics} are read to their end")
         left = []
-        for record in tail.records:
+        for record in self._read(behind) if behind else ():
             done = progress.get((record.topic, record.partition))
             if done is None or done.track(record.offset):
                 left.append(record)
         return left
+
+    def _kept(self, group: str) -> Consumer:
+        if group not in self._consumers:
+            for other in self._consumers.keys() - {_BYSTANDER}:
+                self._consumers.pop(other).close()
+            self._consumers[group] = self._consumer(group)
+        return self._consumers[group]
 
     def _consumer(self, group: str) -> Consumer:
         return Consumer(
@@ -346,9 +353,11 @@ def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> list[int]:
 class Tail:
     """A reader of some topics that keeps every record it has read."""
 
-    def __init__(self, consumer: Consumer, partitions: set[Partition]) -> None:
+    def __init__(self, consumer: Consumer, positions: Mapping[Partition, int]) -> None:
+        # Offset 0 instead of "earliest": looking up the log start offset takes the client half a second.
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in positions.items()])
         self._consumer = consumer
-        self._partitions = partitions
+        self._partitions = set(positions)
         self._ended: set[Partition] = set()
         self.records: list[Seen] = []
 

@@ -12,9 +12,9 @@ is a first attempt: if it fails, the next one has two branches, and the function
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
@@ -49,6 +49,10 @@ _READ: Final = (
     "offset bigint, timestamp bigint"
 )
 """What a micro-batch has; ``timestamp`` is in epoch ms."""
+
+_T = TypeVar("_T")
+_Added: TypeAlias = "list[tuple[str, Column]]"
+"""Columns with their names, each of which may be made of those before it."""
 
 _CORRUPT: Final = "_corrupt"
 """Why a record cannot be decoded; null = it can be. In JSON, for Spark: what cannot be parsed."""
@@ -98,6 +102,9 @@ class Transformation:
 
     computes_columns: bool = False
     """Whether it has only computed columns when it was :meth:`checked`."""
+
+    _made: dict[object, Any] = field(default_factory=dict, compare=False)
+    """Columns, by what they are for. Each part of one is a call to the JVM, and each micro-batch has the same ones."""
 
     _sessions: set[str] = field(default_factory=set)
     """The sessions that have the functions of SQL. Those of micro-batches are one session."""
@@ -165,9 +172,7 @@ class Transformation:
             found = self._outcomes(self._result(given), bringing=True)
             if keeps_rows(given, found):
                 return found.coalesce(tasks)
-        nothing = F.lit(None)
-        entry = F.when(F.col(_CORRUPT).isNotNull(), _entry(_undecodable(), F.lit(False), nothing, nothing))  # noqa: FBT003 - a value
-        read = decoded.select(*_PLACE, F.struct(*_BROUGHT).alias("record"), entry.alias("entry"))
+        read = decoded.select(*_PLACE, *self._once("read", _read_columns))
         found = self._outcomes(self._result(self._given(decoded.where(F.col(_CORRUPT).isNull()))))
         both = read.unionByName(found, allowMissingColumns=True).repartition(tasks, "topic", "partition")
         merged = both.groupBy(*_PLACE).agg(
@@ -177,37 +182,42 @@ class Transformation:
 
     def _decoded(self, frame: DataFrame) -> DataFrame:
         """Add the decoded value as ``decoded``, and why it cannot be decoded."""
+        return _with(frame, self._once("decoded", lambda: list(self._decoded_columns())))
+
+    def _decoded_columns(self) -> Iterator[tuple[str, Column]]:
         text = F.col("value").cast("string")
         if self.codecs.decoding:
-            frame = frame.withColumn("read", self.codecs.decoded())
+            yield "read", self.codecs.decoded()
             text, corrupt = F.col("read.json"), F.col("read.error")
         else:
             source = self.settings.sources[0]  # the formats of all are the same
             given = [name for name in ("key", "value") if getattr(source, name).format != "raw"]
             wrong = [F.when(~F.is_valid_utf8(name), f"the {name} is no UTF-8") for name in given]
             corrupt = F.coalesce(*wrong, F.lit(None).cast("string"))
-        if self.schema is None:
-            return frame.withColumn(_CORRUPT, corrupt)
-        wanted = StructType([*self.schema.fields]).add(_CORRUPT, "string")
-        decoded = frame.withColumn("decoded", F.from_json(text, wanted, {"columnNameOfCorruptRecord": _CORRUPT}))
-        unlike = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull()
-        corrupt = F.coalesce(
-            corrupt, F.when(F.col("value").isNotNull() & unlike, "the value is no JSON of this schema")
-        )
-        return decoded.withColumn(_CORRUPT, corrupt)
+        if self.schema is not None:
+            wanted = StructType([*self.schema.fields]).add(_CORRUPT, "string")
+            yield "decoded", F.from_json(text, wanted, {"columnNameOfCorruptRecord": _CORRUPT})
+            unlike = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull()
+            no_json = F.when(F.col("value").isNotNull() & unlike, "the value is no JSON of this schema")
+            corrupt = F.coalesce(corrupt, no_json)
+        yield _CORRUPT, corrupt
 
     def _given(self, decoded: DataFrame, *more: Column, bringing: bool = False) -> DataFrame:
         """Return what the function gets: ``_record`` and the columns of the value, and ``more``.
 
         ``bringing``: the place also has the record as it was read, and why it cannot be decoded.
         """
+        found = self._once(("given", bringing), lambda: list(self._given_columns(bringing=bringing)))
+        return decoded.select(*found, *more)
+
+    def _given_columns(self, *, bringing: bool) -> Iterator[Column]:
         redelivered = F.col("topic").isin(ready_topics(self.settings))
 
         def either(of_redelivery: Column, of_source: Column) -> Column:
             return F.when(redelivered, of_redelivery).otherwise(of_source)
 
         here = F.concat("topic", F.lit("-"), "partition", F.lit("@"), "offset")
-        record = F.struct(
+        yield F.struct(
             either(header_text(ORIG_MESSAGE_ID), here).alias("id"),
             either(header_text(ORIG_ADDRESS), F.col("topic")).alias("source"),
             either(F.coalesce(header_number(DELIVERY_COUNT, "int"), F.lit(0)) + 1, F.lit(1)).alias("attempt"),
@@ -217,10 +227,10 @@ class Transformation:
             F.struct(*_PLACE, *((*_BROUGHT, _CORRUPT) if bringing else ())).alias("place"),
         ).alias(RECORD)
         if self.schema is not None:
-            columns = (F.col("decoded").getField(name).alias(name) for name in self.schema.names)
-            return decoded.select(record, *columns, *more)
-        text = self.settings.sources[0].value.format == "string"
-        return decoded.select(record, F.col("value").cast("string" if text else "binary").alias("value"), *more)
+            yield from (F.col("decoded").getField(name).alias(name) for name in self.schema.names)
+        else:
+            text = self.settings.sources[0].value.format == "string"
+            yield F.col("value").cast("string" if text else "binary").alias("value")
 
     def _result(self, given: DataFrame) -> DataFrame:
         """Apply the function.
@@ -264,32 +274,58 @@ class Transformation:
 
     def _outcomes(self, result: DataFrame, *, bringing: bool = False) -> DataFrame:
         """Return the place of the record of each row, and what the row means; see :meth:`_given` for ``bringing``."""
-        failed = F.col(FAILURE).cast(FAILURE_TYPE) if FAILURE in result.columns else F.lit(None).cast(FAILURE_TYPE)
+        names = result.columns
+        purpose = "outcomes", bringing, *names
+        added, selected = self._once(purpose, lambda: self._outcome_columns(names, bringing=bringing))
+        return _with(result, added).select(*selected)
+
+    def _outcome_columns(self, names: Sequence[str], *, bringing: bool) -> tuple[_Added, list[Column]]:
+        """Return the columns to add to a result that has these, and those to select then."""
+        added: _Added = []
+        failed = F.col(FAILURE).cast(FAILURE_TYPE) if FAILURE in names else F.lit(None).cast(FAILURE_TYPE)
         if bringing:
             failed = F.coalesce(_undecodable(f"{RECORD}.place.{_CORRUPT}"), failed)
         key = F.col(f"{RECORD}.key") if self.key is None else self.key
-        data = ["`{}`".format(each.replace("`", "``")) for each in result.columns if each not in {RECORD, FAILURE}]
+        data = ["`{}`".format(each.replace("`", "``")) for each in names if each not in {RECORD, FAILURE}]
         sent = F.lit(self.computing.topic is not None and (self.value is not None or bool(data)))
         if self.sent is not None:
             sent &= F.coalesce(self.sent, F.lit(False))  # noqa: FBT003 - a value
         # Once for each row, since it may be drawn at random, and not of a failed one, for which it may raise.
-        result = result.withColumn(_SENT, F.when(failed.isNull(), sent).otherwise(F.lit(False)))  # noqa: FBT003
+        added.append((_SENT, F.when(failed.isNull(), sent).otherwise(F.lit(False))))  # noqa: FBT003 - a value
         sent = F.col(_SENT)
         value = F.lit(None) if self.value is None else self.value
         if self.value is None and data:
             value = F.to_json(F.struct(*data), _JSON)
         if self.codecs.encoding is not None and self.value is None and data:
-            result = result.withColumn(_ENCODED, self.codecs.encoded(F.when(sent, F.struct(*data))))
+            added.append((_ENCODED, self.codecs.encoded(F.when(sent, F.struct(*data)))))
             value, raised = F.col(f"{_ENCODED}.data"), F.col(f"{_ENCODED}.exception")
             unencoded = failure(FailureKind.RAISED, raised, F.col(f"{_ENCODED}.message"))
             failed = F.coalesce(failed, F.when(raised.isNotNull(), unencoded))
         entry = _entry(failed, sent, F.when(sent, key), F.when(sent, value))
         if bringing:
             brought = [F.col(f"{RECORD}.place.{name}").alias(name) for name in (*_BROUGHT, *_PLACE)]
-            return result.select(*brought, F.array(entry).alias(OUTCOMES))
+            return added, [*brought, F.array(entry).alias(OUTCOMES)]
         lost = F.raise_error(F.lit(f"{RECORD} of a row is null: a join must keep the rows of the records"))
         place = [F.coalesce(F.col(f"{RECORD}.place.{each}"), lost).alias(each) for each in _PLACE]
-        return result.select(*place, entry.alias("entry"))
+        return added, [*place, entry.alias("entry")]
+
+    def _once(self, purpose: object, make: Callable[[], _T]) -> _T:
+        """Return what ``make`` returns, which is called once for each purpose."""
+        if purpose not in self._made:
+            self._made[purpose] = make()
+        return cast("_T", self._made[purpose])
+
+
+def _read_columns() -> list[Column]:
+    nothing = F.lit(None)
+    entry = F.when(F.col(_CORRUPT).isNotNull(), _entry(_undecodable(), F.lit(False), nothing, nothing))  # noqa: FBT003 - a value
+    return [F.struct(*_BROUGHT).alias("record"), entry.alias("entry")]
+
+
+def _with(frame: DataFrame, columns: _Added) -> DataFrame:
+    for name, column in columns:
+        frame = frame.withColumn(name, column)
+    return frame
 
 
 def _no_records(spark: SparkSession) -> DataFrame:
