@@ -19,10 +19,11 @@ from kafka_redelivery.dead_letters.pointers import Source
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_ids
-from kafka_redelivery.transport.clients.message_headers import headers_of, readable_headers
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, readable_headers
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -62,8 +63,14 @@ class StoredLetter(NamedTuple):
         letter, standing, message = self
         record = None if source is None else source.record
         key, value = (message.key(), message.value()) if record is None else (record.key(), record.value())
-        found = ExportedLetter(letter.id, letter.died_ms, key, value, headers_of(message), standing.state)
+        try:
+            headers: HeaderList | None = headers_of(message)
+        except UnreadableHeadersError:
+            headers = None
+        found = ExportedLetter(letter.id, letter.died_ms, key, value, headers or [], standing.state)
         document = found.document(letter.source_id)
+        if headers is None:
+            document["headers"] = None
         if letter.no_content:
             document["content"] = (
                 "pointer" if source is None or source.waits else "gone" if record is None else "fetched"

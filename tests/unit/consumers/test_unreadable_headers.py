@@ -10,6 +10,7 @@ from kafka_redelivery.transport.clients.message_headers import (
     UnreadableHeadersError,
     headers_of,
     none_has_headers,
+    readable_headers,
     size_of_headers,
 )
 from tests.unit.consumers.records import Fetched
@@ -63,6 +64,17 @@ def test_measuring_unreadable_headers_leaves_the_error_to_the_reader() -> None:
     assert headers_of(none) == []
     assert headers_of(small) == [("name", b"value"), ("", None)]
     assert ASKED == [2, 3]
+
+
+def test_looking_at_unreadable_headers_leaves_the_error_to_who_sends_them() -> None:
+    """However often they are looked at. The client is called once."""
+    message = Unreadable("orders", 0, 7)
+    for _ in range(2):
+        assert readable_headers(message) == []
+    with pytest.raises(UnreadableHeadersError):
+        headers_of(message)
+    assert headers_of(message) == readable_headers(message) == []
+    assert ASKED == [7]
 
 
 def test_unreadable_headers_are_headers() -> None:

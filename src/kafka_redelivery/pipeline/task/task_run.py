@@ -33,7 +33,7 @@ from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.topology.wire.topic_mark import is_void
-from kafka_redelivery.transport.clients.message_headers import readable_headers
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import MembershipOutdatedError, ReaderError, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
@@ -421,7 +421,8 @@ class TaskRun:
             rows.prepare([index for index, _ in outcomes.failures])
         for index, failure in outcomes.failures:
             if failure.kind is FailureKind.BAD_HEADERS:
-                readable_headers(rows[index])  # removes the headers, which cannot be read
+                with suppress(UnreadableHeadersError):
+                    headers_of(rows[index])  # removes the headers, which cannot be read
             if opened.assigned.redelivered and index >= len(lineages):
                 lineages.append(lineage_of(opened.assigned, rows[index]))  # its process died before it returned it
         over_ms = self._plan.attempt.over_ms.get(opened.assigned.route.source) if outcomes.lateness else None

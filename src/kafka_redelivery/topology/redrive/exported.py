@@ -10,7 +10,7 @@ field           content
 ``state``       what had become of it, for people
 ``key``         base64, or null
 ``value``       base64, or null
-``headers``     pairs of a name and a value in base64, or null
+``headers``     pairs of a name and a value in base64, or null; null if a name is not UTF-8 and they are unreadable
 ==============  ============================================================================
 """
 

@@ -14,7 +14,7 @@ HEADER_OVERHEAD_BYTES = 128
 """Memory that a header takes beside its name and value: a tuple, a str and a bytes object."""
 
 _UNREADABLE: HeaderList = []
-"""Takes the place of headers that :func:`size_of_headers` could not read. Recognised by its identity."""
+"""Takes the place of headers that could not be read, until :func:`headers_of` raises. Recognised by its identity."""
 
 _LOST = "a header's name is not UTF-8; the headers are lost"
 
@@ -48,10 +48,14 @@ def headers_of(message: Message) -> HeaderList:
 
 
 def readable_headers(message: Message) -> HeaderList:
-    """Return the headers of a record as :func:`headers_of`; an empty list if they cannot be read."""
+    """Return the headers of a record as :func:`headers_of`; an empty list if they cannot be read.
+
+    :func:`headers_of` still raises its error once for those: who looked at a record must not send it without headers.
+    """
     try:
         return headers_of(message)
     except UnreadableHeadersError:
+        message.set_headers(_UNREADABLE)
         return []
 
 
