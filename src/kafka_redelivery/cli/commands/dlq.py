@@ -348,7 +348,7 @@ def purge(
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_letters(config, overrides)
-    with refreshed_index(settings, settings.group, index) as opened:
+    with refreshed_index(settings, settings.group, index, None, config.absolute().parent) as opened:
         found = Purge.of(settings, opened)
         if not as_json:
             print_removable(stdout(), found.chosen)

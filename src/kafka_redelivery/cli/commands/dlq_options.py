@@ -186,7 +186,7 @@ def _log_quietly() -> None:
 
 @contextmanager
 def refreshed_index(
-    settings: LetterSource, group: str, folder: Path | None, wanted: Selection | None = None, base: Path = Path()
+    settings: LetterSource, group: str, folder: Path | None, wanted: Selection | None, base: Path
 ) -> "Iterator[Index]":
     """Open an index that can select what is wanted, bring it up to date, and close it on exit.
 

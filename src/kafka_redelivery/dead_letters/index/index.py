@@ -104,6 +104,7 @@ class Index:
         self._manifest: Manifest | None = None
         self._known: dict[tuple[str, tuple[object, ...]], list[tuple[Any, ...]]] = {}
         self._question: Question | None = None
+        self._letters = True
 
     @classmethod
     def open(
@@ -148,7 +149,8 @@ class Index:
         """Open an index that can select letters, bring it up to date as :meth:`refresh`, and close it on exit.
 
         That is the kept one, or a temporary one if that does not keep what is asked, or cannot be written. The
-        arguments are those of :meth:`open` and :meth:`refresh`; ``selection`` is what will be asked.
+        arguments are those of :meth:`open` and :meth:`refresh`; ``selection`` is what will be asked. Without
+        ``letters`` it reads none, and learns of jobs and outcomes alone.
 
         Raises:
             IndexUnusableError: a temporary one cannot be written either.
@@ -161,7 +163,8 @@ class Index:
             if question is None:
                 try:
                     index = opened.enter_context(closing(cls.open(settings, group, path=path, base=base)))
-                    index.refresh(progress, waiting=waiting, letters=letters)
+                    index._letters = letters  # noqa: SLF001 - of this class
+                    index.refresh(progress, waiting=waiting)
                 except IndexUnusableError as error:
                     _log.warning("without an index all dead letters are read: %s", error)
                     index = None
@@ -170,8 +173,8 @@ class Index:
                 asked = replace(basis, question=question is not None)
                 temporary = cls(settings, asked, IndexFolder(Path(folder) / "index"), base=base)
                 index = opened.enter_context(closing(temporary))
-                index._question = question  # noqa: SLF001 - of this class
-                index.refresh(progress, letters=letters)
+                index._question, index._letters = question, letters  # noqa: SLF001 - of this class
+                index.refresh(progress)
             yield index
 
     @property
@@ -222,7 +225,6 @@ class Index:
         waiting: Callable[[], None] = lambda: None,
         offsets: PartitionOffsets | None = None,
         anew: bool = False,
-        letters: bool = True,
     ) -> None:
         """Bring the index up to date.
 
@@ -233,7 +235,6 @@ class Index:
             waiting: called again and again while another process refreshes it.
             offsets: the client that asks Kafka how far the topics are; without it a new one.
             anew: whether to build it anew.
-            letters: whether to read letters; otherwise it learns of jobs and outcomes alone.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -247,7 +248,8 @@ class Index:
         refresh = Refresh(
             self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, self._texts, question
         )
-        refresh.run(waiting, anew=anew, letters=letters)
+        refresh.run(waiting, anew=anew, letters=self._letters)
+        self._basis = refresh.basis
 
     def select(
         self,
@@ -465,9 +467,10 @@ def _basis(settings: LetterSource, group: str | None, base: Path) -> Basis:
 
 def _digest(section: SerdeSection, base: Path) -> str:
     """Return what changes with how values are decoded. Of the registry only its address counts; files are read."""
-    named = [base / each for each in (*section.schemas.values(), *([section.reader] if section.reader else []))]
-    beside = [each for folder in {path.parent for path in named} for each in folder.glob("*.avsc")]  # they name types
-    contents = {str(each): _content(each) for each in sorted({*named, *beside})}
+    named = [Path(each) for each in (*section.schemas.values(), *([section.reader] if section.reader else []))]
+    folders = {path.parent for path in named}
+    beside = [folder / each.name for folder in folders for each in (base / folder).glob("*.avsc")]  # they name types
+    contents = {str(each): _content(base / each) for each in sorted({*named, *beside})}
     how = section.format, sorted(section.schemas.items()), section.reader, section.registry.get("url"), contents
     return hashlib.sha256(repr(how).encode()).hexdigest()[:12]
 

@@ -84,9 +84,15 @@ class Refresh:
     _total: int = field(init=False, default=0)
 
     def run(self, waiting: Callable[[], None], *, anew: bool = False, letters: bool = True) -> None:
-        """Refresh and publish the index. An index that is damaged, or of another basis, is built anew."""
+        """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
+
+        Without ``letters``, the basis becomes that of the index if they differ in how values are decoded alone. That is
+        about letters, and a command that reads none may not know the folder of their schemas.
+        """
         with self.folder.writing(waiting), _no_cycles():
             before = None if anew else self.folder.manifest()
+            if before is not None and not letters and replace(before.basis, decoded=self.basis.decoded) == self.basis:
+                self.basis = before.basis
             if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
                 before = None
             try:

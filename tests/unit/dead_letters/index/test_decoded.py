@@ -12,12 +12,13 @@ import pytest
 
 from kafka_redelivery.dead_letters import decoding
 from kafka_redelivery.dead_letters.decoding import SchemaLackingError, ValueTexts
-from kafka_redelivery.dead_letters.index.files import IndexFolder, Manifest
+from kafka_redelivery.dead_letters.index.files import Basis, IndexFolder, Manifest
 from kafka_redelivery.dead_letters.index.index import Index, _digest
-from kafka_redelivery.dead_letters.index.refresh import Question
+from kafka_redelivery.dead_letters.index.refresh import Question, Refresh
 from kafka_redelivery.dead_letters.index.rows import RowMaker, table_of
 from kafka_redelivery.dead_letters.index.store import Store
 from kafka_redelivery.dead_letters.letter import LetterState, Selection
+from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.where.where import Where
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.avro_schema import AvroSchema
@@ -27,7 +28,7 @@ from kafka_redelivery.serdes.framing import SchemaId
 from kafka_redelivery.serdes.schemas import LocalSchemas
 from kafka_redelivery.topology.config.settings import CodecSection, SerdeSection
 from tests.unit.consumers.records import NOW, Fetched
-from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of
+from tests.unit.dead_letters.index.stored import BASIS, SLOTS, TOPIC, batch_of, published
 from tests.unit.dead_letters.index.test_selecting import opened
 
 _SCHEMA = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
@@ -172,6 +173,37 @@ def test_a_schema_file_that_changes_makes_another_index(tmp_path: Path, changed:
     assert _digest(section, tmp_path) == before
     (tmp_path / changed).write_text('{"type": "int"}', encoding="utf-8")
     assert _digest(section, tmp_path) != before
+
+
+def test_the_place_of_a_schema_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same configuration is named in several ways: absolute, or from the present folder."""
+    (tmp_path / "schemas").mkdir()
+    for name in ("order.avsc", "money.avsc"):
+        (tmp_path / "schemas" / name).write_text("{}", encoding="utf-8")
+    section = SerdeSection(format="avro", schemas={1: "schemas/order.avsc"})
+    monkeypatch.chdir(tmp_path)
+    assert _digest(section, tmp_path) == _digest(section, Path())
+
+
+def test_a_command_that_reads_no_letters_keeps_those_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not know the folder of the schemas. If something else differs the index is built anew."""
+    kept = published(tmp_path / "index", _letters([b"\x02"]), _BASIS)
+    begun_with = list[Manifest]()
+    monkeypatch.setattr(Refresh, "_run", lambda _, before, **__: begun_with.append(before))
+
+    def refresh(basis: Basis, *, letters: bool) -> Basis:
+        found = Refresh(cast("Any", None), basis, kept, no_progress, True, NOW, cast("Any", None), {})  # noqa: FBT003
+        found.run(lambda: None, letters=letters)
+        return found.basis
+
+    elsewhere = replace(_BASIS, decoded=(("orders", "from another folder"),))
+    assert refresh(elsewhere, letters=False) == _BASIS
+    assert begun_with.pop() == kept.manifest()
+    for basis, letters in ((elsewhere, True), (replace(elsewhere, values=False), False)):
+        assert refresh(basis, letters=letters) == basis
+        assert begun_with.pop() == Manifest(basis=basis)
 
 
 def test_a_registry_is_asked_once(registry: _Registry) -> None:
