@@ -21,7 +21,7 @@ from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import DecodeError
 from kafka_redelivery.serdes.framing import KEY_HEADER, VALUE_HEADER, decoded, header_in
 from kafka_redelivery.topology.cluster.plan import scheduler_group
-from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics, sweep_plan
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.rules.clients import OAUTH_CB
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.wire.headers import (
@@ -248,7 +248,7 @@ class RunningService:
     def dead_letters(self, source: str | None = None) -> list[DeadRecord]:
         """Return the dead letters of a source, or of all sources, the oldest first."""
         found = []
-        for message, headers in self._read(dead_letter_topics(self.settings)):
+        for message, headers in self._read(sweep_plan(self.settings).topics):
             origin = read_address(headers) or ""
             if source in {None, origin}:
                 texts = {name: (value or b"").decode(errors="replace") for name, value in headers}

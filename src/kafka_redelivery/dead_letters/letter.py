@@ -19,8 +19,8 @@ from kafka_redelivery.topology.wire.headers import (
     Headers,
     RedriveMark,
     parse_mark,
-    read_expiration,
     read_failure_cause,
+    read_letter_expiration,
 )
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def letter_of(
         cause.reason,
         cause.exception,
         cause.message,
-        read_expiration(headers),
+        read_letter_expiration(headers, cause.reason),
         parse_mark(_text(values.get(REDRIVE))),
         class_only,
         frames=cause.frames,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.systems import ANY, Recognition
-from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import DeadLettersSection, Settings, SourceSection
 from kafka_redelivery.topology.policy.decision import FailureDetails
 from kafka_redelivery.topology.topics.naming import Naming
@@ -68,5 +68,5 @@ def refuse_group(settings: LetterSource, group: str) -> None:
 
 
 def letter_topics(settings: LetterSource) -> Collection[str]:
-    """Return the dead-letter topics of a configuration."""
-    return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else dead_letter_topics(settings)
+    """Return the dead-letter topics of a configuration, expiry topics included: records also expire into those."""
+    return [settings.dead_letter_topic] if isinstance(settings, OtherSystem) else sweep_plan(settings).topics

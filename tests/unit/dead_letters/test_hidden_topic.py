@@ -55,6 +55,16 @@ def test_hidden_topics_are_named(caplog: pytest.LogCaptureFixture) -> None:
         letter_partitions(SETTINGS, {})
 
 
+def test_records_expire_into_dead_letter_topics() -> None:
+    """Workers write what has expired to the expiry topic alone, so commands read it, too."""
+    expiring = load_settings(
+        "group: billing\nkafka: {bootstrap.servers: 'localhost:1'}\nsources: [{topic: orders}]\n"
+        "policyEntry: {deadLetterStrategy: {expiryAddress: 'EXP.{topic}'}}\n"
+    )
+    counts = {"DLQ.orders": 1, "EXP.orders": 1}
+    assert {each.topic for each in letter_partitions(expiring, counts)} == set(counts)
+
+
 def test_a_letter_that_was_not_sent_fails_the_command() -> None:
     """Refused and gone letters alike."""
     done: dict[str, Any] = {"state": "done", "gone": 0, "refused": 0, "contradictory": 0}

@@ -23,6 +23,7 @@ from kafka_redelivery.serdes.framing import VALUE_HEADER
 from kafka_redelivery.topology.policy.decision import place_of
 from kafka_redelivery.topology.policy.fingerprint import kind_of
 from kafka_redelivery.topology.wire.headers import (
+    ACTUAL_EXPIRY,
     DELIVERY_COUNT,
     EXPIRATION,
     FAILURE_CAUSE,
@@ -32,7 +33,7 @@ from kafka_redelivery.topology.wire.headers import (
     REDRIVE,
     HeaderList,
     parse_mark,
-    read_expiration,
+    read_letter_expiration,
 )
 from kafka_redelivery.transport.assigned_reader import ReadBatch
 from kafka_redelivery.transport.clients.message_headers import all_headers
@@ -173,7 +174,8 @@ class RowMaker:
             "place": places,
             "fingerprint": prints,
             "expiration_ms": [
-                _expiration(headers) if EXPIRATION in each else 0 for headers, each in zip(given, rest, strict=True)
+                _expiration(headers, reason) if EXPIRATION in each or ACTUAL_EXPIRY in each else 0
+                for headers, each, reason in zip(given, rest, reasons, strict=True)
             ],
             "redrives": [_redrives(each[REDRIVE]) if REDRIVE in each else 0 for each in rest],
             "no_content": [False] * len(rest),
@@ -434,8 +436,8 @@ def _encodable(text: str | None) -> str | None:
     return text if text is None or text.isascii() else text.encode(errors="replace").decode()
 
 
-def _expiration(headers: HeaderList) -> int:
-    return min(read_expiration(headers), _LATEST_MS)
+def _expiration(headers: HeaderList, reason: str | None) -> int:
+    return min(read_letter_expiration(headers, reason or ""), _LATEST_MS)
 
 
 def _redrives(value: bytes | None) -> int:

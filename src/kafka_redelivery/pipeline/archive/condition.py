@@ -25,8 +25,9 @@ from kafka_redelivery.pipeline.errors import PipelineError
 from kafka_redelivery.pipeline.frames import header, header_number
 from kafka_redelivery.pipeline.spark.codecs import arrow_function
 from kafka_redelivery.topology.errors import OptionError
+from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.printable import LATEST_MS
-from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, EXPIRATION
+from kafka_redelivery.topology.wire.headers import ACTUAL_EXPIRY, DELIVERY_COUNT, EXPIRATION
 
 DEFAULT_LIMIT: Final = timedelta(minutes=10)
 """How long a condition may take for all rows."""
@@ -205,8 +206,14 @@ def _columns(where: Where) -> Mapping[str, Column]:
 
 
 def _expires() -> Column:
-    """Return when a letter expires, null if never. Of several headers the first that is a number counts."""
-    named = F.filter("headers", lambda each: each["key"] == EXPIRATION)
+    """Return when a letter expires, null if never; of one that was moved to an expiry topic when it was found."""
+    moved = F.when(~F.col("reason").eqNullSafe(Reason.EXPIRED.value), _time_in(ACTUAL_EXPIRY))
+    return F.coalesce(_time_in(EXPIRATION), moved)
+
+
+def _time_in(name: str) -> Column:
+    """Return the time in a header, null if it is 0. Of several headers the first that is a number counts."""
+    named = F.filter("headers", lambda each: each["key"] == name)
     numbers = F.filter(named, lambda each: _text(each["value"]).rlike(r"\A[0-9]{1,19}\z"))
     found = F.try_element_at(numbers, F.lit(1))["value"].cast("string").cast("decimal(19, 0)")
     return F.when(found > 0, _at(F.least(found, F.lit(LATEST_MS)).cast("bigint")))

@@ -45,16 +45,6 @@ def sweeper_group(group: str) -> str:
     return f"{group}.sweeper"
 
 
-def dead_letter_topics(settings: Settings) -> list[str]:
-    """Return the topics that workers and schedulers dead-letter to, sorted. Topics that are only expiry topics are not.
-
-    In those are records that the sweeper has moved. Each was a dead letter at another offset before.
-    """
-    naming = settings.naming()
-    strategies = ((topic, entry.dead_letter_strategy) for topic, entry in settings.entries().items())
-    return sorted({naming.dead_letter_topic(each.topic, source) for source, each in strategies if each.templates})
-
-
 def sweep_plan(settings: Settings) -> SweepPlan:
     """Return the sweep plan of a configuration."""
     naming = settings.naming()

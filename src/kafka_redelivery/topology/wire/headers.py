@@ -583,13 +583,27 @@ def read_due(headers: Headers) -> int | None:
     return None
 
 
-def read_expiration(headers: Headers) -> int:
+def read_letter_expiration(headers: Headers, reason: str) -> int:
+    """Read when a dead letter expires, or has expired (epoch ms); 0 = never.
+
+    One that was moved to an expiry topic has expired; ``_AMQ_ACTUAL_EXPIRY`` says when it was found. Before that, a job
+    may have sent it, so it is not listed as one that waits.
+
+    Args:
+        headers: of the dead letter.
+        reason: why it died. With ``expired``, ``_AMQ_ACTUAL_EXPIRY`` is about the record, not about the dead letter.
+    """
+    return read_expiration(headers) or (0 if reason == Reason.EXPIRED else read_expiration(headers, ACTUAL_EXPIRY))
+
+
+def read_expiration(headers: Headers, header: str = EXPIRATION) -> int:
     """Read ``JMSExpiration`` of any record (epoch ms); 0 (never) if it is missing or not a number.
 
-    Users set this header on source records, so a malformed value is no error: the record does not expire.
+    Users set this header on source records, so a malformed value is no error: the record does not expire. ``header``:
+    another one with a time.
     """
     for name, value in headers:
-        if name == EXPIRATION and value is not None and value.isdigit() and len(value) <= _DIGITS:
+        if name == header and value is not None and value.isdigit() and len(value) <= _DIGITS:
             return int(value)
     return 0
 

@@ -24,6 +24,7 @@ _NAMES = (
     "JMSTimestamp",
     "JMSXDeliveryCount",
     "JMSExpiration",
+    "_AMQ_ACTUAL_EXPIRY",
     "redrive",
     "traceparent",
 )
@@ -50,6 +51,7 @@ _causes = st.one_of(
         ).encode(errors="replace")
     ),
     st.just(b'{"reason":"a","exception":"\\ud800","message":"\\u0000"}'),
+    st.just(b'{"reason":"expired","exception":"","message":""}'),
     st.tuples(_texts, _texts, st.lists(st.one_of(_texts, st.sampled_from(["a.b1:7", "a.b2:7"])), max_size=3)).map(
         lambda each: json.dumps(
             {"reason": "r", "exception": each[0], "message": each[1], "frames": each[2]}, separators=(",", ":")

@@ -38,6 +38,7 @@ def _letter(number: int) -> Fetched:
         ("JMSXDeliveryCount", b"%d" % number if number % 5 else DAMAGED[number // 5 % len(DAMAGED)]),
         *([("JMSExpiration", b"%d" % (NOW + number))] if number % 2 else []),
         *([("JMSExpiration", DAMAGED[number // 3 % len(DAMAGED)])] if number % 3 == 0 else []),
+        *([("_AMQ_ACTUAL_EXPIRY", b"%d" % (NOW + number))] if number % 8 == 0 else []),
         ("dlqDeliveryFailureCause", json.dumps(cause).encode()),
         ("h", None if number % 5 == 0 else text.encode()),
         ("n", b"\xff" if number % 7 == 0 else b"5"),

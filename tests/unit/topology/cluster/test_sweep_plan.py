@@ -1,6 +1,6 @@
 """Which topics are swept, and where what expires in them is kept."""
 
-from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, dead_letter_topics, sweep_plan
+from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan
 from tests.unit.topology.clusters import settings
 
 TEXT = """
@@ -51,8 +51,3 @@ def test_what_expires_of_an_unknown_source_is_kept_where_others_are() -> None:
 def test_what_expires_in_an_expiry_topic_is_removed() -> None:
     """Otherwise it would be moved without end."""
     assert sweep_plan(settings(TEXT)).expiry_topic("EXP.orders", "orders") is None
-
-
-def test_a_topic_that_is_only_an_expiry_topic_has_no_letters_to_send_again() -> None:
-    """Its records were dead letters before; a job that sent them there must not send them here."""
-    assert dead_letter_topics(settings(TEXT)) == ["ActiveMQ.DLQ", "DLQ.orders"]

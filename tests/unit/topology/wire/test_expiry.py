@@ -2,7 +2,13 @@
 
 import pytest
 
-from kafka_redelivery.topology.wire.headers import Fate, fate_of, has_expired
+from kafka_redelivery.topology.wire.headers import (
+    Fate,
+    expired_dead_letter_headers,
+    fate_of,
+    has_expired,
+    read_letter_expiration,
+)
 
 NOW = 1_780_000_000_000
 GROUP = "billing"
@@ -54,3 +60,12 @@ def test_a_source_that_is_no_text_is_taken_as_it_is() -> None:
     """A malformed header must not stop the sweep."""
     assert fate_of([("_AMQ_ORIG_ADDRESS", b"\xff")], GROUP, NOW, 0).source == "\ufffd"
     assert fate_of([("_AMQ_ORIG_ADDRESS", None)], GROUP, NOW, 0).source == ""
+
+
+def test_a_dead_letter_that_was_moved_has_expired() -> None:
+    """Whatever was sent before it was moved is not sent again; a record that expired itself waits."""
+    assert read_letter_expiration(letter(b"%d" % NOW), "rejected") == NOW
+    moved = expired_dead_letter_headers(letter(b"5"), NOW)
+    assert read_letter_expiration(moved, "rejected") == NOW
+    assert read_letter_expiration(moved, "expired") == 0
+    assert read_letter_expiration([("_AMQ_ACTUAL_EXPIRY", b"soon")], "rejected") == 0
