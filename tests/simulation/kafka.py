@@ -210,6 +210,8 @@ class Reader:
         """See the protocol."""
         return 0, self._kafka.logs[partition].stable_end
 
+    bounds_now = bounds
+
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See the protocol."""
         ends = {each: len(self._kafka.logs[each].records) for each in next_offsets}

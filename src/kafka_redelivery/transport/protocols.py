@@ -204,6 +204,9 @@ class Reader(Protocol):
             ReaderError: the broker refuses, or does not answer.
         """
 
+    def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
+        """The same in a short request; ``None`` if it is not answered: mostly because the partition has no leader."""
+
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Estimate the number of records from the next offsets of partitions on; exactly 0 at the end.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from time import monotonic
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.topology.backoff import Backoff
@@ -105,8 +105,12 @@ class ForbiddenTopics:
             _log.error(problem)
             self._backoff = Backoff().failed(monotonic())
 
+    def keep(self, topics: Collection[str]) -> None:
+        """Drop all other topics, because they are read no more."""
+        self._problems = {topic: problem for topic, problem in self._problems.items() if topic in topics}
+
     def poll(self) -> None:
-        """Ask about the topics if that is due, and drop those that may be read."""
+        """Ask about the topics if that is due, and drop those that may be read, or do not exist any more."""
         if not self._problems:
             return
         if not self._asked:
@@ -116,9 +120,9 @@ class ForbiddenTopics:
         if not all(answer.done() for answer in self._asked.values()):
             return
         for topic, answer in self._asked.items():
-            if topic in self._problems and _is_readable(answer):
+            if topic in self._problems and _is_over(answer):
                 del self._problems[topic]
-                _log.info("topic %s may be read again", topic)
+                _log.info("topic %s is no longer refused", topic)
             self._admin.answered(answer.exception())
         if not self._problems:
             self._admin.close()
@@ -139,9 +143,10 @@ class ForbiddenTopics:
         )
 
 
-def _is_readable(answer: Future[TopicDescription]) -> bool:
+def _is_over(answer: Future[TopicDescription]) -> bool:
     try:
         operations = answer.result().authorized_operations
-    except KafkaException:
-        return False
+    except KafkaException as exception:
+        missing: bool = exception.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        return missing
     return operations is None or AclOperation.READ in operations

@@ -57,6 +57,14 @@ def test_partitions_on_a_lost_disk(tmp_path: Path, unique: str, caplog: pytest.L
             until(lambda: group.outputs() == exactly(range(8)), "the records of the other partitions are handled")
             for process in started:
                 assert f"{group.source}-2" in process.own_log
+            without = f"{group.tier('200ms')}-2", f"{group.source}-2"
+            halts = [f"{each} is halted, other partitions are not: it has no committed offset" for each in without]
+            until(
+                lambda: all(halt in process.own_log for process, halt in zip(started, halts, strict=True)),
+                "the partitions without a leader are assigned",
+            )
+            _send(group, 8, 12)
+            until(lambda: group.outputs() == exactly(range(12)), "the records of the other partitions are handled")
             _commands_work(group)
         finally:
             group.close()

@@ -174,6 +174,10 @@ class StoredOffsets:
     unreadable: set[str] = field(default_factory=set)
     """The topics whose committed offsets may not be read."""
 
+    leaderless: set[Partition] = field(default_factory=set)
+    asked: list[Partition] = field(default_factory=list)
+    """The partitions whose bounds were asked for by :meth:`bounds_now`."""
+
     waits_s: list[float] = field(default_factory=list)
     """How long each call of :meth:`fetch` may wait."""
 
@@ -222,6 +226,11 @@ class StoredOffsets:
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """See :class:`Reader`."""
         return self.ends[partition]
+
+    def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
+        """See :class:`Reader`."""
+        self.asked.append(partition)
+        return None if partition in self.leaderless else self.ends[partition]
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See :class:`Reader`."""

@@ -87,3 +87,35 @@ def test_a_refused_topic_is_asked_for_by_another_client_when_one_has_no_answer(
         clock.advance(60)
         topics.poll()
     assert not topics.problems
+
+
+def _failed(code: int) -> Future[TopicDescription]:
+    answer: Future[TopicDescription] = Future()
+    answer.set_exception(KafkaException(KafkaError(code)))
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("code", "over"), [(KafkaError.UNKNOWN_TOPIC_OR_PART, True), (KafkaError.TOPIC_AUTHORIZATION_FAILED, False)]
+)
+def test_a_refused_topic_that_was_deleted_is_no_longer_refused(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, code: int, *, over: bool
+) -> None:
+    """Who may not even describe a topic gets another answer, also if it does not exist."""
+    client = Mock(**{"describe_topics.return_value": {"orders": _failed(code)}})
+    monkeypatch.setattr("kafka_redelivery.transport.opening.open_admin", lambda *_: client)
+    topics = ForbiddenTopics({})
+    topics.add(TopicForbiddenError("orders", "no right"))
+    clock.advance(60)
+    topics.poll()
+    topics.poll()
+    assert list(topics.problems) == ([] if over else ["orders"])
+
+
+def test_a_refused_topic_that_is_no_longer_subscribed_is_forgotten() -> None:
+    """A tier that was removed, for example."""
+    topics = ForbiddenTopics({})
+    for topic in ("orders", "bills"):
+        topics.add(TopicForbiddenError(topic, "no right"))
+    topics.keep(["bills"])
+    assert list(topics.problems) == ["bills"]

@@ -176,6 +176,7 @@ class Assignment:
             self._first_offsets.committed_now,
             lambda: [each for each, assigned in self._owned.items() if assigned.progress.outstanding],
             lambda: self._first_offsets.control_problem() is None,
+            self._first_offsets.answers,
         )
 
     def report(self) -> None:

@@ -325,12 +325,19 @@ class FirstOffsets:
             return Start(committed.offset, self.restore(partition, committed, author))
         if partition in self.unknown:
             return Start(0, LostPosition.control(partition, self.unknown[partition]))
-        expired = self.expired(partition, internal=internal)
+        bounds = self._reader.bounds_now(partition)
+        if bounds is None:
+            return Start(0, LostPosition.offline(partition))
+        expired = self.expired(partition, internal=internal, bounds=bounds)
         if expired is not None:
             first, records = expired
             return Start(first, LostPosition.expired(partition, records, repeated))
-        offset, waits = (self.internal(partition), False) if internal else self.source(partition)
+        offset, waits = (self.internal(partition, bounds), False) if internal else self.source(partition, bounds)
         return Start(offset, self.new_progress(partition, offset, author), waits)
+
+    def answers(self, partition: Partition) -> bool:
+        """Whether the leader of a partition says now where its log begins and ends. Waits for a moment."""
+        return self._reader.bounds_now(partition) is not None
 
     def new_progress(self, partition: Partition, start: int, author: int | None = None) -> Progress:
         """Return the progress of a partition that has none, from its first offset on."""
@@ -373,27 +380,36 @@ class FirstOffsets:
             )
         return progress
 
-    def source(self, partition: Partition) -> tuple[int, bool]:
+    def source(self, partition: Partition, bounds: tuple[int, int] | None = None) -> tuple[int, bool]:
         """Return the first offset of a source partition, and whether no record may be fetched before its commit.
 
         A partition that was added after the group began, or whose topic was created again, starts at its log start. One
         that starts at its end is fetched after that commit: a successor would start at the end that the log has then.
+
+        Args:
+            partition: the partition.
+            bounds: where its log begins and ends. ``None``: wait until its leader says so.
         """
         if partition in self._ends:
             return self._ends[partition], True
-        low, high = self._reader.bounds(partition)
+        low, high = bounds or self._reader.bounds(partition)
         from_start = self._from_start or partition in self._created_again
         if from_start or self._control.read().was_added(*partition, self.mark_of(partition)):
             return _logged(partition, low), False
         self._ends[partition] = high
         return _logged(partition, high), True
 
-    def internal(self, partition: Partition) -> int:
-        """Return the log start of a partition of a tier or ready topic. Call :meth:`expired` before."""
-        low, _ = self._reader.bounds(partition)
+    def internal(self, partition: Partition, bounds: tuple[int, int] | None = None) -> int:
+        """Return the log start of a partition of a tier or ready topic. Call :meth:`expired` before.
+
+        ``bounds`` are those of :meth:`source`.
+        """
+        low, _ = bounds or self._reader.bounds(partition)
         return _logged(partition, low)
 
-    def expired(self, partition: Partition, *, internal: bool = False) -> tuple[int, int] | None:
+    def expired(
+        self, partition: Partition, *, internal: bool = False, bounds: tuple[int, int] | None = None
+    ) -> tuple[int, int] | None:
         """Return the log start of a partition whose committed offset has expired, and how many records are above it.
 
         ``None`` if the group has never had an offset there, or nothing is left that could be repeated.
@@ -402,11 +418,12 @@ class FirstOffsets:
             partition: the partition.
             internal: whether it belongs to a tier or ready topic. Without a control topic the group may have had an
                 offset there: any start could lose or repeat the records that wait.
+            bounds: see :meth:`source`.
         """
         state = self._control.read()
         if state.is_new(*partition) or partition in self._created_again or not (state.exists or internal):
             return None
-        low, high = self._reader.bounds(partition)
+        low, high = bounds or self._reader.bounds(partition)
         return (low, high - low) if low < high else None
 
     def note_first_offsets(self, committed: Mapping[Partition, int]) -> None:

@@ -5,6 +5,7 @@
 | a refused record: ``too_large``, ``forbidden``, ``missing``, ``offline``, ``clock``, ``configuration`` | a write | the record alone, after 1 to 30 s; a scheduler looks for a missing topic instead | an offset behind the record is committed |
 | a lost position: ``deleted``, ``truncated``, ``expired`` | the reader, or :class:`FirstOffsets` | the committed offset is read, after 1 to 30 s | an operator has moved it |
 | a position that cannot be read: ``forbidden``, ``control``, ``metadata`` | :class:`FirstOffsets` | the same | it can be read, or has changed |
+| no position, and no leader that says where the log begins: ``offline`` | :class:`FirstOffsets` | the leader is asked, after 1 to 30 s | it answers |
 | a record that cannot be handled yet: ``unavailable`` | a handler's slot | the record, after 1 to 30 s | the record has an outcome |
 | a topic that may not be read: ``forbidden`` | the reader (:class:`ForbiddenTopics`) | its rights are read, after 1 to 30 s | it may be read |
 | an error of its fetch: ``unfetchable`` | the reader (:class:`UnfetchablePartitions`) | it is fetched, after 1 to 30 s | a record or the end is fetched |
@@ -165,7 +166,7 @@ class LostPosition(Stop):
     long (``offsets.retention.minutes``): nothing shows which records are finished. A position lies beyond the end of
     the log if Kafka has elected a replica that was not in sync: it has lost records that this group has read, and gives
     their offsets to new ones. A committed offset that the user may not read, and a first one that depends on a control
-    topic that cannot be read, need no decision.
+    topic that cannot be read, or on a partition without a leader, need no decision.
 
     The offset is -1 if it has expired, and -2 if it is unknown.
     """
@@ -228,6 +229,13 @@ class LostPosition(Stop):
         )
 
     @classmethod
+    def offline(cls, partition: Partition) -> Self:
+        """Return what a missing committed offset means while no leader says where the log begins and ends."""
+        cause = "it has no committed offset, and its leader, if it has one, does not say where its log begins"
+        fix = FIXES[RefusalCause.OFFLINE].partition(";")[0] + "; it goes on by itself then"
+        return cls._of(partition, _UNKNOWN, HaltCause.OFFLINE, cause, fix)
+
+    @classmethod
     def metadata(cls, partition: Partition, position: Checkpoint, problem: str, *, saved: bool) -> Self:
         """Return what a position means whose metadata cannot be read.
 
@@ -256,13 +264,18 @@ class LostPosition(Stop):
         found = (self.offset, self.label, self.committed)
         return known is not None and (known.offset, known.label, known.committed) == found
 
-    def can_go_on(self, committed: Checkpoint | None, *, control_read: bool) -> bool:
+    def can_go_on(
+        self, committed: Checkpoint | None, *, control_read: bool, answers: Callable[[Partition], bool]
+    ) -> bool:
         """Whether the partition can go on.
 
         Args:
             committed: its committed offset, which may have been moved, or may be read now.
             control_read: whether the control topic was read since the partition was assigned.
+            answers: asks the leader of a partition for its bounds; returns whether it answers.
         """
+        if self.label.cause is HaltCause.OFFLINE:
+            return committed is not None or answers(self.partition)
         if self.label.cause is HaltCause.CONTROL:
             return control_read or committed is not None
         if self.label.cause is HaltCause.METADATA:
@@ -444,6 +457,7 @@ class Stops:
         committed: Callable[[Collection[Partition]], Mapping[Partition, Checkpoint | None]],
         busy: Callable[[], Container[Partition]] = frozenset,
         control_read: Callable[[], bool] = lambda: True,
+        answers: Callable[[Partition], bool] = lambda _: True,
     ) -> list[Partition]:
         """Return the partitions that can go on, mostly because their committed offset was moved.
 
@@ -454,6 +468,7 @@ class Stops:
             committed: asks for committed offsets without waiting long.
             busy: returns the partitions with unfinished records.
             control_read: whether the control topic was read since the last partitions were assigned.
+            answers: see :meth:`LostPosition.can_go_on`.
         """
         if not any(each.due for each in self._lost.values()):
             return []
@@ -462,7 +477,9 @@ class Stops:
         for each in self._lost.values():
             each.postpone()
         read = control_read()
-        moved = [each for each, at in found.items() if self._lost[each].can_go_on(at, control_read=read)]
+        moved = [
+            each for each, at in found.items() if self._lost[each].can_go_on(at, control_read=read, answers=answers)
+        ]
         for partition in moved:
             _log.warning("%s-%d goes on: its commit has changed, or what it needs can be read", *partition)
         return moved

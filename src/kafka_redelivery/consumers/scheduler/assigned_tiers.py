@@ -50,8 +50,8 @@ class AssignedTiers:
         """Start each partition at its committed progress, and return the offsets to read from.
 
         A partition halts if its committed offset has expired or may not be read, its metadata cannot be read, or its
-        start is unknown. What was fetched of it is dropped, because a later commit would pass the records of an aborted
-        write.
+        start is unknown, also because it has no leader. What was fetched of it is dropped, because a later commit would
+        pass the records of an aborted write.
         """
         starts = {}
         partitions = list(partitions)
@@ -104,7 +104,10 @@ class AssignedTiers:
             return unfinished if in_flight is None else unfinished | in_flight.checkpoints.keys()
 
         moved = self._stops.moved(
-            self._first_offsets.committed_now, busy, lambda: self._first_offsets.control_problem() is None
+            self._first_offsets.committed_now,
+            busy,
+            lambda: self._first_offsets.control_problem() is None,
+            self._first_offsets.answers,
         )
         for partition in moved:
             self._stops.drop(partition)

@@ -45,6 +45,7 @@ _CALL_TIMEOUT_S = 5.0
 """Requests are repeated. Python acts on a signal only between two calls of the client, so no call may take long."""
 
 _SHORT_TIMEOUT_S = 2.0
+_SHORTEST_TIMEOUT_S = 0.2
 _LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
 _LOG_GROUP_EVERY_S = 60.0
@@ -106,6 +107,9 @@ class GroupReader:
         """Whether the group has ever assigned something, possibly no partition."""
 
         self._log_group_again_s = 0.0
+        self._patience_s = _SHORT_TIMEOUT_S
+        """How long :meth:`bounds_now` still waits for answers that do not come, until the next fetch."""
+
         self._ends: dict[Partition, int] = {}
         """The end offset of each partition when it was last reached."""
 
@@ -150,6 +154,7 @@ class GroupReader:
         """See :class:`Reader`."""
         self._listener = listener
         self._topics = list(topics)
+        self._forbidden.keep(self._topics)
         self._subscribe()
 
     def _subscribe(self) -> None:
@@ -201,6 +206,7 @@ class GroupReader:
             self._unfetchable.drop(partition)
             raise self._deleted.pop(partition)
         self._started.clear()
+        self._patience_s = _SHORT_TIMEOUT_S
         messages = take(self._consumer, maximum, timeout_s)
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -326,20 +332,39 @@ class GroupReader:
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """See :class:`Reader`."""
-
-        def ask() -> tuple[int, int]:
-            try:
-                found = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
-            except KafkaException as exception:
-                if exception.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - the client's own name
-                    self._consumer.list_topics(partition.topic, _CALL_TIMEOUT_S)  # it was added a moment ago
-                raise
-            if found is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
-            return found
-
         problem = f"the offsets of {partition} cannot be read"
-        low, high = self._requests.repeat(ask, problem, f"Describe on topic {partition.topic}")
+        ask = partial(self._ask_bounds, partition, _CALL_TIMEOUT_S)
+        return self._requests.repeat(ask, problem, f"Describe on topic {partition.topic}")
+
+    def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
+        """See :class:`Reader`.
+
+        Between two fetches, partitions that do not answer take two seconds altogether, and 0.2 s each beyond that: a
+        member that does not fetch for long loses all its partitions.
+        """
+        began_s, timeout_s = monotonic(), max(self._patience_s, _SHORTEST_TIMEOUT_S)
+        try:
+            try:
+                return self._ask_bounds(partition, timeout_s)
+            except KafkaException as exception:
+                if exception.args[0].code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - the client's own name
+                    raise
+                return self._ask_bounds(partition, timeout_s)  # the client has asked for its leader again
+        except KafkaException as exception:
+            self._patience_s -= monotonic() - began_s
+            _log.info("the offsets of %s cannot be read now: %s", partition, exception.args[0].str())
+            return None
+
+    def _ask_bounds(self, partition: Partition, timeout_s: float) -> tuple[int, int]:
+        try:
+            found = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout_s)
+        except KafkaException as exception:
+            if exception.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - the client's own name
+                self._consumer.list_topics(partition.topic, timeout_s)  # it was added a moment ago
+            raise
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
+        low, high = found
         return low, high
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> dict[Partition, int]:
@@ -432,7 +457,7 @@ class GroupReader:
         unread = [partition for partition in assigned if partition not in starts]
         for partition in assigned:
             self._unfetchable.drop(partition)
-            self._deleted.pop(partition, None)
+            self._forget(partition)
         self._starts.update(zip(assigned, (entry.offset for entry in offsets), strict=True))
         if self._cooperative:
             consumer.incremental_assign(offsets)
@@ -476,7 +501,8 @@ class GroupReader:
         if self._unfetchable.is_halted(partition) and not is_fatal(error):
             return  # behind a damaged batch, the client continues at a wrong position
         if is_end(error):
-            self._ends[partition] = self._new_ends[partition] = at or 0
+            if partition in self._starts:  # it is still assigned
+                self._ends[partition] = self._new_ends[partition] = at or 0
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             if partition not in self._starts:
                 return

@@ -33,12 +33,13 @@ class Fixture:
         self.assignment = self.assigned(self.reader)
         self.assignment.open([ORDERS, OTHER])
 
-    def assigned(self, reader: StoredOffsets, control: Control | None = None) -> Assignment:
+    def assigned(
+        self, reader: StoredOffsets, control: Control | None = None, source_start: str = "earliest"
+    ) -> Assignment:
         """Partitions that report to the same probes and metrics."""
         stops = Stops(self.observer, self.health)
-        return Assignment(
-            [route()], reader, FirstOffsets(reader, control=control), stops, {"orders": Lanes(Ordering.PARTITION, 1)}
-        )
+        first_offsets = FirstOffsets(reader, source_start, control)
+        return Assignment([route()], reader, first_offsets, stops, {"orders": Lanes(Ordering.PARTITION, 1)})
 
     def halt(self) -> None:
         """Report the deletion."""
@@ -153,6 +154,37 @@ def test_a_first_offset_that_is_unknown_halts_its_partition(fixture: Fixture) ->
     assignment.close(ORDERS)
     [assigned] = assignment.open([ORDERS])
     assert assigned.progress.next_offset == 40
+    assert not assignment.stops.unread
+
+
+@pytest.mark.parametrize("source_start", ["earliest", "latest"])
+def test_a_partition_without_a_leader_and_without_a_committed_offset_halts_alone(
+    fixture: Fixture, source_start: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a source that has grown, for example. It is asked again after growing pauses, and starts when it answers."""
+    reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)}, leaderless={ORDERS})
+    assignment = fixture.assigned(reader, source_start=source_start)
+    assignment.open([ORDERS, OTHER])
+    assert assignment.stops.unread == {ORDERS}
+    [(assigned, _)] = assignment.accept([record(0, partition=1)])
+    assert assigned.partition == OTHER
+    assert assignment.dirty() == []
+    assignment.report()
+    assert dict(fixture.observer.halted_numbers) == {HaltLabel("orders", HaltCause.OFFLINE): 1}
+    assert "orders-0 is halted: it has no committed offset, and its leader" in fixture.health.ready().reason
+    for pause_s in (1, 2, 4):
+        fixture.clock.advance(pause_s - 0.5)
+        reader.asked.clear()
+        assert (assignment.moved(), reader.asked) == ([], [])
+        fixture.clock.advance(0.5)
+        assert (assignment.moved(), reader.asked) == ([], [ORDERS])
+    assert len(caplog.messages) == 1, "it is said once"
+    reader.leaderless.clear()
+    fixture.clock.advance(30)
+    assert assignment.moved() == [ORDERS]
+    assignment.close(ORDERS)
+    [assigned] = assignment.open([ORDERS])
+    assert assigned.progress.next_offset == (3 if source_start == "earliest" else 90)
     assert not assignment.stops.unread
 
 

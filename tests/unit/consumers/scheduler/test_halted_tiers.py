@@ -90,6 +90,29 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     assert running.reader.paused == set()
 
 
+def test_a_tier_without_a_leader_and_without_a_committed_offset_halts_alone() -> None:
+    """It starts when its leader answers."""
+    running = Running()
+    control = Known(ControlState(exists=True))
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=control)
+    del running.reader.commits[QUICK]
+    running.reader.ends[QUICK] = (3, 9)
+    running.reader.leaderless = {QUICK}
+    running.scheduler.revoked([QUICK, SLOW])
+    assert running.scheduler.assigned([QUICK, SLOW])[SLOW] == 0
+    running.turn([*due(QUICK, 3), *due(SLOW, 0)])
+    assert running.values() == [[b"0"]]
+    assert running.reader.paused == {QUICK}
+    look(running)
+    assert running.reader.sought == []
+    running.reader.leaderless.clear()
+    look(running)
+    assert running.reader.sought == [(QUICK, 3)]
+    running.turn(due(QUICK, 3))
+    assert running.values()[1:] == [[], [b"3"]], "its start offset is committed first"
+    assert running.reader.paused == set()
+
+
 def test_a_tier_whose_committed_offset_may_not_be_read_halts_alone() -> None:
     """After an aborted write, for example. It shows everywhere, and goes on by itself when the right is back."""
     running = Running(WriteAbortedError("no"))

@@ -1,0 +1,79 @@
+"""How long a member asks the leaders of partitions before it fetches again."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from kafka_redelivery.transport.client_config import consumer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.doubles import Clock
+
+ORDERS = [Partition("orders", number) for number in range(4)]
+
+
+class Leaders:
+    """A client whose partitions have the offsets 3 to 9, have no leader, or one that is silent."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.without: set[int] = set()
+        self.silent: set[int] = set()
+        self.known_late: set[int] = set()
+        """Partitions that the client knows once it has asked for their topic."""
+
+        self.timeouts_s: list[float] = []
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout_s: float) -> tuple[int, int] | None:
+        self.timeouts_s.append(timeout_s)
+        if partition.partition in self.silent:
+            self._clock.advance(timeout_s)
+            return None
+        if partition.partition in self.without | self.known_late:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        return 3, 9
+
+    def list_topics(self, _topic: str, _timeout_s: float) -> None:
+        self.known_late.clear()
+
+    def poll(self, _timeout_s: float) -> None:
+        """Nothing has arrived."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def leaders(monkeypatch: pytest.MonkeyPatch) -> Leaders:
+    """The client of the next reader."""
+    clock = Clock()
+    client = Leaders(clock)
+    monkeypatch.setattr("kafka_redelivery.transport.clients.reader.monotonic", clock)
+    monkeypatch.setattr("kafka_redelivery.transport.clients.reader.open_consumer", lambda *_, **__: client)
+    return client
+
+
+@pytest.fixture
+def reader(leaders: Leaders) -> Iterator[GroupReader]:
+    """A reader with that client."""
+    del leaders
+    reader = GroupReader(consumer_config({"bootstrap.servers": "127.0.0.1:1"}, group="billing", instance=None))
+    yield reader
+    reader.close()
+
+
+def test_a_partition_without_a_leader_is_not_waited_for(reader: GroupReader, leaders: Leaders) -> None:
+    """One that was added a moment ago is asked again."""
+    leaders.without, leaders.known_late = {1}, {0}
+    assert [reader.bounds_now(each) for each in ORDERS] == [(3, 9), None, (3, 9), (3, 9)]
+
+
+def test_silent_leaders_take_two_seconds_between_two_fetches(reader: GroupReader, leaders: Leaders) -> None:
+    """And a little more for each. The next partition is asked nevertheless."""
+    leaders.silent = {0, 1, 2}
+    for _ in range(2):
+        leaders.timeouts_s.clear()
+        assert [reader.bounds_now(each) for each in ORDERS] == [None, None, None, (3, 9)]
+        assert leaders.timeouts_s == [2.0, 0.2, 0.2, 0.2]
+        reader.fetch(10, 0)
