@@ -3,7 +3,8 @@
 A duplicate is a second retry record of the same redelivery. A crash can leave one in the modes that are at least once.
 A redriven record has the same origin, but arrives in the ready topic without a due time and may be dead-lettered again.
 A record with damaged headers is no duplicate of any other, because part of its lineage may be wrong. Nor is one of a
-source that was deleted and created again: it has another time.
+source that was deleted and created again: it has another time. An imported message counts as no duplicate either:
+beside its number, those of the records of its partition would be too low to be remembered.
 The audit of a partition starts anew when the source partition or its ready partition is assigned or revoked. It has
 therefore seen every record that was redriven since its start.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.topology.classic.audit import DuplicateAudit, StrategyAudit
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
-from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.policy.lineage import IMPORTED_OFFSETS, Lineage
 
 
 class DeadLetterAudit:
@@ -41,7 +42,7 @@ class DeadLetterAudit:
             lineage: lineage of the record.
             suffix: distinguishes several dead letters of one origin; part of the producer's name in the audit.
         """
-        audit = self._audits.get(lineage.address)
+        audit = self._audit_of(lineage)
         return audit is not None and audit.is_duplicate(
             _producer(lineage, suffix), lineage.offset, lineage.timestamp_ms
         )
@@ -49,9 +50,12 @@ class DeadLetterAudit:
     def withdraw(self, lineages: Iterable[Lineage], suffix: str = "") -> None:
         """Remove records: they were not dead-lettered after all, or may be dead-lettered again."""
         for lineage in lineages:
-            audit = self._audits.get(lineage.address)
+            audit = self._audit_of(lineage)
             if audit is not None:
                 audit.withdraw(_producer(lineage, suffix), lineage.offset)
+
+    def _audit_of(self, lineage: Lineage) -> DuplicateAudit | None:
+        return None if lineage.offset >= IMPORTED_OFFSETS else self._audits.get(lineage.address)
 
     def drop_partition(self, source: str, number: int, modulus: int | None = None) -> None:
         """Remove all records of a source partition.

@@ -10,6 +10,10 @@ from kafka_redelivery.topology.java.numbers import LONG_MAX
 _match_message_id: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,10})@([0-9]{1,19})").fullmatch
 _MAX_PARTITION: Final = 2**31 - 1
 
+IMPORTED_OFFSETS: Final = 2**62
+"""An imported message of ActiveMQ has no offset in a source. It gets one from here on, as no record of Kafka ever will.
+"""
+
 
 class Lineage(NamedTuple):
     """Where a record comes from and how often it was delivered; the same in source, retry and dead-letter records.

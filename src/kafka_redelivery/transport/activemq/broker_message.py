@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
-from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.policy.lineage import IMPORTED_OFFSETS, Lineage
 from kafka_redelivery.topology.wire.headers import (
     ACTUAL_EXPIRY,
     EXPIRATION,
@@ -86,10 +86,6 @@ _CAUSE: Final = re.compile(r", cause:(.*)$", re.DOTALL)
 _THROWN: Final = re.compile(r"([\w.$]+)(?:: (.*))?$", re.DOTALL)
 _DUPLICATE: Final = re.compile(r"(?:[\w.$]+: )?(?:suppressing )?duplicate ", re.IGNORECASE)
 """Of Classic, which found the message twice: in its store, or sent again after a failover."""
-
-_LATER_THAN_KAFKA: Final = 2**62
-"""A message has no offset in a source. It gets one that no record of Kafka will ever have."""
-
 
 _TEXT: Final = 3
 _BYTES: Final = 4
@@ -216,7 +212,7 @@ class BrokerMessage(NamedTuple):
         return Lineage(
             source,
             digest % partitions if key is None else partition_of_key(key, partitions),
-            _LATER_THAN_KAFKA + digest % _LATER_THAN_KAFKA,
+            IMPORTED_OFFSETS + digest % IMPORTED_OFFSETS,
             self._number("timestamp"),
             expiration_ms=self._number(ORIGINAL_EXPIRATION),
             persistent=self.headers.get(ORIGINAL_DELIVERY_MODE) != NON_PERSISTENT.decode(),

@@ -18,6 +18,7 @@ from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.engine import Rewind, WriteLimits
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
+from kafka_redelivery.topology.policy.lineage import IMPORTED_OFFSETS
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
@@ -43,9 +44,9 @@ def common(policy: PolicyEntry = ENTRY, *, journal: bool = False) -> BatchDepend
     )
 
 
-def rejected(shared: BatchDependencies, offset: int, *, redriven: bool = False) -> Batch:
+def rejected(shared: BatchDependencies, offset: int, *, redriven: bool = False, origin: int = 7) -> Batch:
     """A batch with one redelivery of record 7 that is rejected."""
-    message = redelivery(offset, lineage(7))
+    message = redelivery(offset, lineage(origin))
     if redriven:
         message.pairs = [pair for pair in message.pairs or () if pair[0] != SCHEDULED_DELIVERY]
     batch = Batch(shared)
@@ -57,6 +58,17 @@ def rejected(shared: BatchDependencies, offset: int, *, redriven: bool = False) 
 def dead_letters(batch: Batch) -> int:
     """Number of dead letters in the batch."""
     return sum(each.topic == DEAD for each in batch.produced)
+
+
+@pytest.mark.parametrize("redriven", [True, False])
+def test_an_imported_message_does_not_make_the_audit_forget_records(*, redriven: bool) -> None:
+    """Its number is higher than that of any record."""
+    shared = common()
+    for offset, origin in enumerate((7, IMPORTED_OFFSETS + 12345)):
+        assert dead_letters(rejected(shared, 10 + offset, redriven=redriven and offset > 0, origin=origin)) == 1
+    assert dead_letters(rejected(shared, 12)) == 0
+    assert dead_letters(rejected(shared, 13, origin=8)) == 1
+    assert dead_letters(rejected(shared, 14, origin=8)) == 0
 
 
 def test_a_duplicate_of_a_redelivery_is_discarded() -> None:
