@@ -161,7 +161,7 @@ EXPIRED_MOVED = _counter(
 )
 SWEEP_REFUSED = _counter(
     "redelivery_sweep_refused",
-    "Attempts to move or delete expired dead letters that Kafka refused",
+    "Attempts to read, move or delete expired dead letters that Kafka refused",
     ("dead_letter_topic",),
 )
 SWEEP_CLOCK_FAULTS = _counter(

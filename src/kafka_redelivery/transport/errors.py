@@ -94,6 +94,11 @@ class WriteRefusedError(TransportError):
         return all(each.cause.outside for each in self.refused)
 
     @property
+    def rest_written(self) -> bool:
+        """Whether all records are written that are not refused. Only a writer without transactions can say so."""
+        return self._others_written
+
+    @property
     def others_written(self) -> bool:
         """Whether all records are written, but for those that a cause outside them keeps back."""
         return self._others_written and self.outside

@@ -17,6 +17,9 @@ _OTHER_GROUP_PAUSE_MS = 10_000
 _RETRY_MS = 5_000
 """Pause after Kafka refused to move or to remove something."""
 
+_UNREAD_MS = 60_000
+"""Pause of a partition that cannot be read. Its letters stay a little longer, which harms nothing."""
+
 
 class PauseReason(StrEnum):
     """Why a sweep stopped at a record."""
@@ -31,7 +34,7 @@ class PauseReason(StrEnum):
     """The record has expired, but its group removes it."""
 
     REFUSED = "refused"
-    """Kafka refused to move or to remove something."""
+    """Kafka refused to move or to remove something, or the partition cannot be read."""
 
 
 class SweepCursor:
@@ -81,6 +84,10 @@ class SweepCursor:
         self._newest_removed_ms = 0
         self._refused_offset: int | None = None
         """Offset of a record that could not be moved; it stays until the sweep resumes."""
+
+        self.alone: int | None = None
+        """Offset of the record that was refused and is tried again. No record behind it may be in the same write:
+        without transactions it would be written with each attempt."""
 
     @property
     def size(self) -> int:
@@ -134,6 +141,7 @@ class SweepCursor:
     def mark_moved(self) -> None:
         """All records below :attr:`delete_to` have been moved, and the offset is committed."""
         self.moved_to = max(self.moved_to, self.delete_to)
+        self.alone = None
 
     def mark_removed(self) -> None:
         """All records below :attr:`delete_to` have been removed."""
@@ -151,10 +159,16 @@ class SweepCursor:
         self.rewind(self.start)
         self._pause(PauseReason.REFUSED, now_ms + _RETRY_MS)
 
+    def refuse_read(self, now_ms: int, problem: str) -> None:
+        """The partition cannot be read at present: pause where the sweep is."""
+        self.problem = problem
+        self._pause(PauseReason.REFUSED, now_ms + _UNREAD_MS)
+
     def resume(self, start: int) -> None:
         """End the pause and rewind to ``start``, the current log start offset."""
         self.pause_reason = None
-        self._refused_offset = None
+        if self._refused_offset is not None:
+            self.alone, self._refused_offset = self._refused_offset, None
         self.rewind(start)
 
     def rewind(self, start: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
@@ -31,6 +31,7 @@ from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.clients.outage import RETRY_TIMEOUT_S
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.errors import (
+    PartitionUnfetchableError,
     PositionDeletedError,
     ReaderError,
     TopicForbiddenError,
@@ -100,6 +101,10 @@ class SweepReporter:
             if problem != logged or now_s - logged_s >= _LOG_INTERVAL_S:
                 self._problems[partition] = problem, now_s
                 _log.error("%s", problem)
+
+    def not_read(self, partition: Partition, problem: str) -> None:
+        """Count and log a partition that cannot be read, with the reason."""
+        self._refused({partition: f"expired dead letters of {partition} stay until it can be read: {problem}"})
 
     def forbidden(self, topic: str, problem: str) -> None:
         """Count and log a topic that the user may not read."""
@@ -182,12 +187,12 @@ class ExpiryWriter:
 
     def write(
         self, write: ExpiryWrite, checkpoints: Mapping[Partition, Checkpoint]
-    ) -> dict[Partition, tuple[int, str]]:
-        """Write all records, or none if any is refused.
+    ) -> tuple[dict[Partition, tuple[int, str]], set[Partition]]:
+        """Write all records. If any is refused, none is written, or all others without transactions.
 
         Returns:
-            for each partition with refused records the offset of the first refused dead letter, and the reason;
-            empty if the write is confirmed.
+            for each partition with refused records the offset of the first refused dead letter, and the reason; and
+            the partitions whose records are all written, and their offsets committed.
 
         Raises:
             WriteAbortedError, WriterFencedError: see :meth:`Writer.write`.
@@ -200,19 +205,23 @@ class ExpiryWriter:
             for index, record in enumerate(write.records)
             if record.topic not in self._partition_counts
         }
-        if reasons:
-            self._partition_counts = {}  # look the topics up again at the next attempt
-        else:
+        rest_written = not reasons
+        if not reasons:
             try:
                 self._writer.write(write.records, checkpoints, group_metadata=self._writer.group_metadata())
-                self._writer.finish(checkpoints)
             except WriteRefusedError as error:
                 reasons = {refused.index: refused.reason for refused in error.refused}
+                rest_written = error.rest_written
+        if reasons:
+            self._partition_counts = {}  # look the topics up again at the next attempt
         first_refused: dict[Partition, tuple[int, str]] = {}
         for index in sorted(reasons):  # in reading order, so that the first one of a partition is kept
             partition, offset = write.originals[index]
             first_refused.setdefault(partition, (offset, reasons[index]))
-        return first_refused
+        written = {each: at for each, at in checkpoints.items() if rest_written and each not in first_refused}
+        if written:
+            self._writer.finish(written)
+        return first_refused, set(written)
 
     def close(self) -> None:
         """Close the writer."""
@@ -277,6 +286,8 @@ _FORBIDDEN_RETRY_S = 600.0
 
 _ERROR_PAUSE_S = 1.0
 
+_NO_BOUNDS = "its leader, if it has one, does not say where its log begins and ends"
+
 
 @dataclass(frozen=True, slots=True)
 class SweeperDependencies:
@@ -337,6 +348,9 @@ class Sweeper:
         """Topics that the user may not read, with the error of each."""
 
         self._forbidden_s = 0.0
+        self._unplaced: set[Partition] = set()
+        """Partitions whose bounds are unknown, because they have no leader. Their cursors are paused."""
+
         self._revoked: set[Partition] = set()
         self._ended = Event()
 
@@ -415,6 +429,9 @@ class Sweeper:
         except TopicForbiddenError as error:
             self._exclude(error)
             return
+        except PartitionUnfetchableError as error:
+            self._skip(error)
+            return
         write = self._advance(messages)
         if write.records and not self._move(write):
             self._ended.wait(_ERROR_PAUSE_S)
@@ -444,7 +461,7 @@ class Sweeper:
             self._ended.wait(_ERROR_PAUSE_S)
             return write
         paused: dict[Partition, SweepCursor] = {}
-        for message in messages:
+        for message in self._until_refused(messages):
             partition = Partition(message.topic(), message.partition())
             cursor = self._cursors.get(partition)
             if cursor is None or cursor.pause_reason is not None:
@@ -463,11 +480,29 @@ class Sweeper:
                 _log.debug("%s-%d@%d has expired; another group removes it", *partition, cursor.next_offset)
         return write
 
+    def _until_refused(self, messages: list[Message]) -> list[Message]:
+        """Leave out what is behind letters that were refused and are tried again; it is fetched again."""
+        alone = {partition: cursor.alone for partition, cursor in self._cursors.items() if cursor.alone is not None}
+        if not alone:
+            return messages
+        kept = []
+        seen: set[Partition] = set()
+        for message in messages:
+            partition = Partition(message.topic(), message.partition())
+            if partition not in seen:
+                kept.append(message)
+            if message.offset() == alone.get(partition):
+                seen.add(partition)
+        for partition in seen:
+            self._reader.seek(partition, alone[partition] + 1)
+        return kept
+
     def _now_ms(self) -> int | None:
         """The time for expirations, compared with the brokers' once a minute; ``None`` if that is impossible now."""
         compared_s = self._compared_s
         if self._time is not None and (compared_s is None or monotonic_s() - compared_s > _COMPARE_INTERVAL_S):
-            partition, cursor = next(iter(self._cursors.items()), (None, None))
+            placed = (each for each in self._cursors.items() if each[0] not in self._unplaced)
+            partition, cursor = next(placed, (None, None))
             if partition is None or cursor is None:
                 return None
             try:
@@ -488,23 +523,19 @@ class Sweeper:
             return False
         checkpoints = {each: self._swept.checkpoint(each, self._cursors[each].delete_to) for each in numbers}
         try:
-            refused = self._expiry_writer.write(write, checkpoints)
+            refused, moved = self._expiry_writer.write(write, checkpoints)
         except WriteAbortedError as error:
             _log.warning("rewinding to the committed offsets: %s", error)
-            for partition, start in self.assigned(list(self._cursors)).items():
-                self._reader.seek(partition, start)
-            self._reader.resume(self._cursors)
+            self._open_again(list(self._cursors))
             return False
-        if refused:
-            for partition, (offset, reason) in refused.items():
-                self._cursors[partition].refuse_move(offset, reason)
-            self.reporter.not_moved(refused)
-            self._rewind(numbers)  # the next turn moves the records before the refused ones
-            return False
-        for partition in numbers:
+        for partition in moved:
             self._cursors[partition].mark_moved()
-        self.reporter.moved(numbers)
-        return True
+        self.reporter.moved({partition: numbers[partition] for partition in moved})
+        for partition, (offset, reason) in refused.items():
+            self._cursors[partition].refuse_move(offset, reason)
+        self.reporter.not_moved(refused)
+        self._rewind(numbers.keys() - moved)  # the next turn moves the records before the refused ones
+        return not refused
 
     def _remove(self) -> None:
         """Remove expired records of partitions that are paused, read to their end, or have many of them."""
@@ -540,10 +571,16 @@ class Sweeper:
             return False
         again = [partition for partition in self._cursors if partition.topic in topics]
         _log.warning("%s was deleted and created again, and is swept from its start", ", ".join(topics))
-        for partition, start in self.assigned(again).items():
-            self._reader.seek(partition, start)
-        self._reader.resume(again)
+        self._open_again(again)
         return True
+
+    def _open_again(self, partitions: Collection[Partition]) -> None:
+        """Read these partitions from their current first record, and as far as the group has committed moves."""
+        starts = self.assigned(partitions)
+        for partition, start in starts.items():
+            self._reader.seek(partition, start)
+        self._reader.resume(starts)
+        self._reader.pause(set(partitions) - starts.keys())
 
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         """Read these partitions again from where the removed records end."""
@@ -556,12 +593,34 @@ class Sweeper:
                 self._reader.resume([partition])
 
     def _resume(self, partitions: Iterable[Partition]) -> None:
-        """Read these partitions from their current first record."""
-        for partition in list(partitions):
-            start, _ = self._reader.bounds(partition)
+        """Read these partitions from their current first record. Those without a leader pause."""
+        partitions = list(partitions)
+        self._open_again([each for each in partitions if each in self._unplaced])
+        for partition in partitions:
+            if partition in self._unplaced:
+                continue
+            bounds = self._reader.bounds_now(partition)
+            if bounds is None:
+                self._pause_unread(partition, _NO_BOUNDS)
+                continue
+            start, _ = bounds
             self._cursors[partition].resume(start)
             self._reader.seek(partition, start)
             self._reader.resume([partition])
+
+    def _skip(self, error: PartitionUnfetchableError) -> None:
+        """Pause a partition that cannot be fetched, and fetch the others again from where they are."""
+        partition = Partition(error.topic, error.number)
+        if partition in self._cursors:
+            self._pause_unread(partition, str(error))
+        for each, cursor in self._cursors.items():
+            if cursor.pause_reason is None:
+                self._reader.seek(each, cursor.next_offset)
+
+    def _pause_unread(self, partition: Partition, problem: str) -> None:
+        self._cursors[partition].refuse_read(self._clock.now_ms(), problem)
+        self._reader.pause([partition])
+        self.reporter.not_read(partition, problem)
 
     def _resume_due(self) -> None:
         now_ms = self._clock.now_ms()
@@ -615,11 +674,19 @@ class Sweeper:
         partitions, starts = list(partitions), {}
         self._swept.begin(partitions)
         for partition, committed in self._reader.committed(partitions).items():
-            start, end = self._reader.bounds(partition)
+            self._revoked.discard(partition)
+            bounds = self._reader.bounds_now(partition)
+            if bounds is None:
+                self._unplaced.add(partition)
+                cursor = self._cursors[partition] = SweepCursor(self._plan.group, 0, 0, 0)
+                cursor.refuse_read(self._clock.now_ms(), _NO_BOUNDS)
+                self.reporter.not_read(partition, _NO_BOUNDS)
+                continue
+            self._unplaced.discard(partition)
+            start, end = bounds
             found = self._swept.moved_to(partition, committed)
             moved_to = start if found is None or found > end else found
             self._cursors[partition] = SweepCursor(self._plan.group, start, moved_to, end)
-            self._revoked.discard(partition)
             starts[partition] = start
         return starts
 
@@ -627,6 +694,7 @@ class Sweeper:
         """See :class:`RebalanceListener`."""
         for partition in partitions:
             self._cursors.pop(partition, None)
+            self._unplaced.discard(partition)
             self._revoked.add(partition)
 
     def lost(self, partitions: Iterable[Partition]) -> None:
