@@ -26,6 +26,7 @@ from kafka_redelivery.pipeline.archive.archive import (
 from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
 from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.wire.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
@@ -39,7 +40,7 @@ Rows = Mapping[tuple[str, int, int], dict[str, Any]]
 
 _HOSTILE = (
     (ORIG_ADDRESS, b"../\xff"),
-    (ORIG_MESSAGE_ID, b"nonsense"),
+    (ORIG_MESSAGE_ID, b"orders-9999999999@9999999999999999999"),
     (FAILURE_CAUSE, b"{\xff"),
     (EXPIRATION, b"9" * 19),
 )
@@ -69,7 +70,7 @@ def test_the_archive_holds_what_the_topics_hold(
     pending = count_pending(session, archive, read_positions(session, archive))
 
     runs = [run_archive(session, archive), run_archive(session, archive)]
-    cluster.produce(letters, [letter(source, number, group=unique) for number in (9, 10)])
+    cluster.produce(letters, [letter(source, number, group=unique) for number in (9, LONG_MAX)])
     later = count_pending(session, archive, read_positions(session, archive))
     runs.append(run_archive(session, archive))
 
@@ -91,6 +92,7 @@ def test_the_archive_holds_what_the_topics_hold(
     for offset in range(2):
         row = rows[strange, 1, offset]
         assert (row["origin"], row["reason"], row["expiration"]) == (UNKNOWN_ORIGIN, None, None)
+        assert (row["origin_partition"], row["origin_offset"]) == (None, None)
         assert [(each["key"], each["value"]) for each in row["headers"] or ()] == [list(_HOSTILE), []][offset]
 
     assert all(f"{unique}.dlq.jobs" in run.states_problem for run in runs)
@@ -105,6 +107,7 @@ def test_the_archive_holds_what_the_topics_hold(
     assert [found[letters, 0, offset]["job"] for offset in range(1, 4)] == [None, "aside", None]
     assert [found[letters, 0, offset]["decided_at"] is None for offset in range(1, 4)] == [True, False, True]
     assert found[letters, 0, 2]["value"] == rows[letters, 0, 2]["value"]
+    assert found[letters, 0, 3]["origin_offset"] == LONG_MAX
 
 
 def _discard(cluster: Cluster, archive: Archive, letters: str, offset: int) -> None:

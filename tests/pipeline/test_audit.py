@@ -18,6 +18,7 @@ from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
 from kafka_redelivery.pipeline.audit.result import AuditResult
 from kafka_redelivery.pipeline.audit.snapshot import parse_bound
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.wire.topic_mark import marked
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.topics import topic_marks
@@ -101,6 +102,7 @@ def test_without_a_journal_or_with_an_archive(spark: SparkSession, finished: Gro
     assert {each.message_id for each in archived.findings} == {r for r, why in done.items() if why != "letter_gone"}
 
     without = _audit(spark, group, listed=100, journal=False)
+    assert archived.unattributed[group.dead_letters] == without.unattributed[group.dead_letters] + 1
     traceable = {record: why for record, why in done.items() if why in {"two_letters", "two_copies", "left_its_tier"}}
     assert {each.message_id: each.why for each in without.findings} == traceable
 
@@ -284,11 +286,11 @@ def _vandalise(group: Group) -> dict[str, str]:
 
 
 def _archive(spark: SparkSession, group: Group, record: str) -> None:
-    """Write the columns of ``pipeline archive`` that an audit reads, for the first dead letter of partition 1."""
-    offset = int(record.rpartition("@")[2])
-    row = (group.dead_letters, 1, 0, group.name, group.source, 1, offset)
+    """Write the columns of ``pipeline archive`` that an audit reads: a letter of this record, and one of ActiveMQ."""
+    offsets = int(record.rpartition("@")[2]), LONG_MAX
+    rows = [(group.dead_letters, 1, 0, group.name, group.source, 1, offset) for offset in offsets]
     columns = "topic string, partition int, offset bigint, origin_group string, origin_address string"
-    letters = spark.createDataFrame([row], f"{columns}, origin_partition int, origin_offset bigint")
+    letters = spark.createDataFrame(rows, f"{columns}, origin_partition int, origin_offset bigint")
     letters.selectExpr(
         "*",
         "timestamp_millis(1) AS dead_lettered_at",

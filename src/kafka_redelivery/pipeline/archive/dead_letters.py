@@ -105,7 +105,7 @@ ARCHIVE_SCHEMA: Final = StructType([StructField(name, kind) for name, kind in _C
 """The schema of version :data:`SCHEMA_VERSION`."""
 
 _CAUSE: Final = "reason string, exception string, message string, frames array<string>"
-_MESSAGE_ID: Final = r"\A(.+)-(\d{1,9})@(\d{1,18})\z"
+_MESSAGE_ID: Final = r"\A(.+)-(\d{1,10})@(\d{1,19})\z"
 _TOPIC: Final = r"\A[A-Za-z0-9._-]{1,249}\z"
 
 _ERROR_LIMIT: Final = 300

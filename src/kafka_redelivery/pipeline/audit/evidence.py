@@ -21,6 +21,7 @@ from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.audit.snapshot import Snapshot, TopicKind
 from kafka_redelivery.pipeline.frames import DONE, ORIGIN, Frames, header_text, journal_ranges
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology.policy.lineage import IMPORTED_OFFSETS
 from kafka_redelivery.topology.wire.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -114,7 +115,8 @@ class Evidence:
                 F.lit(False).alias("late"),  # noqa: FBT003 - a literal
                 F.col("origin_address").alias("origin_topic"),
                 "origin_partition",
-                "origin_offset",
+                # A message of ActiveMQ has no record in the source.
+                F.when(F.col("origin_offset") < IMPORTED_OFFSETS, F.col("origin_offset")).alias("origin_offset"),
                 F.unix_millis("origin_timestamp").alias("origin_ms"),
                 F.coalesce(F.col("delivery_count").cast("bigint"), F.lit(-1)).alias("deliveries"),
                 F.col("expiration").isNotNull().alias("expires"),
