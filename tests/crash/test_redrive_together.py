@@ -2,13 +2,15 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
 from tests.crash.crashing import ended
 from tests.crash.redriving import LETTERS, RATE, prepare, suspended_at
-from tests.scenarios.redriving import dlq_json, sent
+from tests.scenarios.redriving import died, dlq_json, sent
 from tests.scenarios.running import Group, exactly
+from tests.scenarios.words import script_with_text
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full]
 
@@ -50,6 +52,25 @@ def test_two_processes_on_one_job(group: Group, step: str) -> None:
         code = older.wait(60)
         assert (code, "is continued elsewhere" in older.log) in {(1, True), (0, False)}, older.log
         assert sent(group) == exactly(range(LETTERS))
+
+
+@pytest.mark.parametrize("step", ["init:before:3", "init:before:4"])
+def test_taken_over_while_a_producer_is_replaced(group: Group, step: str) -> None:
+    """A letter fits with better compression only. The older one takes its id back, and finds nothing left to send."""
+    with ended(group):
+        prepare(group, 0)
+        letters = [died(group, n) for n in range(0, 20, 2)]  # in one slice
+        letters[3] = replace(letters[3], value=script_with_text(6, ["ok"], 20_000).value)
+        group.cluster.produce(group.dead_letters, letters)
+        group.cluster.alter(group.ready, max_message_bytes="10000")
+        older = suspended_at(group, step, "redrive", "--yes")
+        (job,) = dlq_json(group, "jobs")["jobs"]
+        assert (job["state"], job["sent"]) == ("unfinished", 0)
+        newer = dlq_json(group, "resume", job["job"])
+        assert (newer["state"], newer["sent"]) == ("done", 10)
+        os.kill(older.pid, signal.SIGCONT)
+        assert older.wait(60) == 0, older.log
+        assert sent(group) == exactly(range(0, 20, 2))
 
 
 @pytest.mark.parametrize("step", _IN_A_CHUNK)

@@ -26,7 +26,12 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.errors import (
+    WriteAbortedError,
+    WriterChangedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _ATTEMPTS = 5
@@ -157,7 +162,7 @@ class Drain:
                 and created again. Import again.
             TransportError: Kafka or the broker does not answer, or denies access.
         """
-        with closing(open_dlq_writer(self._settings, self._settings.group, "import")) as writer:
+        with closing(open_dlq_writer(self._settings, self._settings.group, "import", one_attempt=True)) as writer:
             self._look()  # the writer has ended the transaction of its predecessor
             while not stop.is_set() and not self._full(limit):
                 chunk = self._chunk(inbox, limit, wait_s)
@@ -237,7 +242,9 @@ class Drain:
                     raise RedriveError(f"the import stops: {error}; import again to go on") from error
                 raise RedriveError("another import for this group has begun; import again when it has ended") from None
             except WriteRefusedError as error:
-                chunk = self._without_refused(chunk, records, error)
+                chunk = self._without_written(self._without_refused(chunk, records, error))
+            except WriterChangedError:
+                chunk = self._without_written(chunk)
             except WriteAbortedError as error:
                 failures += 1
                 if failures >= _ATTEMPTS or stop.wait(_PAUSE_S):

@@ -35,7 +35,12 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.errors import (
+    WriteAbortedError,
+    WriterChangedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _ATTEMPTS = 5
@@ -132,7 +137,7 @@ class Import:
             TransportError: Kafka does not answer or denies access.
         """
         failures, total = 0, len(self._missing)
-        with closing(open_dlq_writer(self._settings, self._group, "import")) as writer:
+        with closing(open_dlq_writer(self._settings, self._group, "import", one_attempt=True)) as writer:
             while self._missing and not stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is seen here.
                 self._refuse_created_again("imported into it")
@@ -140,6 +145,8 @@ class Import:
                 before = len(self._missing)
                 try:
                     self._send(writer, stop, total, progress)
+                except WriterChangedError:
+                    continue
                 except WriterFencedError:
                     raise RedriveError(
                         "another import for this group has begun; import again when it has ended"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from math import ceil
 from threading import Event
@@ -30,7 +30,13 @@ from kafka_redelivery.topology.wire.headers import RedriveMark, read_mark
 from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, size_of_headers
 from kafka_redelivery.transport.clients.write_thread import WriteThread
-from kafka_redelivery.transport.errors import ReaderError, WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.errors import (
+    ReaderError,
+    WriteAbortedError,
+    WriterChangedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
@@ -125,6 +131,8 @@ class _Run:
         self._progress = progress
         self._pace = Pace(self._job.spec.options.rate, stop)
         self._under_way: tuple[_Made, ProducerRecord]
+        self._refused: dict[int, str] = {}
+        """Offsets of the letters of the present slice that Kafka refuses, each with its reason."""
 
     @property
     def _job(self) -> Job:
@@ -158,7 +166,8 @@ class _Run:
                     ahead.result().close()
 
     def _opened(self, number: int) -> WriteThread:
-        return WriteThread(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}"))
+        writer = open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}", one_attempt=True)
+        return WriteThread(writer)
 
     def _edited(self) -> bytes | None:
         """Return the value that the job sends instead of that of its letter.
@@ -190,15 +199,18 @@ class _Run:
         return self._ledger.actions.slice(self._name, number)
 
     def _run_slice(self, number: int, writer: WriteThread) -> None:
-        failures = 0
+        failures, self._refused = 0, {}
         with ExitStack() as writers:
             writers.callback(writer.close)
             while not self._stop.is_set():
-                # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
+                # The writer has ended the transaction of its predecessor, so all that it has committed is read here;
+                # also if it has taken its id back after an error.
                 self._ledger.refresh()
                 before = self._slice(number).through
                 try:
                     self._send_rest(writer, number)
+                except (WriteRefusedError, WriterChangedError):
+                    continue
                 except (WriterFencedError, WriteAbortedError) as error:
                     if isinstance(error, WriterFencedError):
                         known = self._slice(number)
@@ -230,7 +242,7 @@ class _Run:
             return
         if job.cancelled_ms is not None:  # also a job of which nothing may be sent
             self._begin(writer, number, _Made([], [], ChunkProgress(through=progress.through, end=End.CANCELLED)))
-            self._finish(writer, number)
+            self._finish(writer)
             return
         if job.problem:
             raise RedriveError(
@@ -246,22 +258,22 @@ class _Run:
                 f"may, then end the job with: {self._command('cancel')}"
             )
         maker = _ChunkMaker(
-            self._settings, self._ledger, job, number, wall_clock_ms, self._edited(), self._sends(number)
+            self._settings, self._ledger, job, number, wall_clock_ms, self._edited(), self._sends(number), self._refused
         )
         try:
             pending = job.owned[number].after(progress.through)
             for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):
                 if job.spec.options.rate is not None:
-                    self._finish(writer, number)  # progress is shown before the wait
+                    self._finish(writer)  # progress is shown before the wait
                 if not self._pace.wait(len(chunk.letters)):
                     return
                 made = maker.make(chunk)
                 # Asked after the letters were read: with the same id as ever, they are those that were chosen.
                 self._refuse_created_again()
-                self._finish(writer, number)
+                self._finish(writer)
                 self._begin(writer, number, made)
         finally:
-            self._finish(writer, number)
+            self._finish(writer)
 
     def _refuse_created_again(self, now: TopicIds | None = None) -> None:
         """Refuse to go on where the letters of the job are not there any more, but others with their offsets.
@@ -323,34 +335,33 @@ class _Run:
         self._under_way = made, progress
         writer.begin([*made.records, progress], {})
 
-    def _finish(self, writer: WriteThread, number: int) -> None:
-        """Wait for the transaction that is under way, if one is; repeat it without the letters that Kafka refuses."""
-        while writer.busy:
-            made, progress = self._under_way
-            try:
-                writer.result(None)
-            except WriteRefusedError as error:
-                self._begin(writer, number, made.without(self._refused(error, made, progress)))
-            else:
-                self._ledger.actions.add(progress.key, progress.value)
-                done = sum(self._slice(each).dealt for each in range(len(self._job.owned)))
-                self._progress(done, sum(map(len, self._job.owned)))
-
-    def _refused(self, error: WriteRefusedError, made: _Made, progress: ProducerRecord) -> dict[int, str]:
-        """Return the offsets of the letters that Kafka refuses, and its reasons.
+    def _finish(self, writer: WriteThread) -> None:
+        """Wait for the transaction that is under way, if one is.
 
         Raises:
-            RedriveError: the cause is none of a letter.
+            WriteRefusedError: Kafka refuses letters, which are noted, so that the next attempt leaves them out.
+            RedriveError: Kafka refuses records for a cause that is none of a letter.
         """
-        refused = {}
+        if not writer.busy:
+            return
+        made, progress = self._under_way
+        try:
+            writer.result(None)
+        except WriteRefusedError as error:
+            self._note_refused(error, made, progress)
+            raise
+        self._ledger.actions.add(progress.key, progress.value)
+        done = sum(self._slice(each).dealt for each in range(len(self._job.owned)))
+        self._progress(done, sum(map(len, self._job.owned)))
+
+    def _note_refused(self, error: WriteRefusedError, made: _Made, progress: ProducerRecord) -> None:
         for each in error.refused:
             if each.cause.outside or each.index >= len(made.origins):
                 raise RedriveError(
                     f"job {self._name} stops, because {refusal(each, [*made.records, progress])}. When it can, go on "
                     f"with: {self._command('resume')}"
                 ) from error
-            refused[made.origins[each.index]] = each.reason
-        return refused
+            self._refused[made.origins[each.index]] = each.reason
 
 
 class _Read(NamedTuple):
@@ -367,15 +378,6 @@ class _Made(NamedTuple):
 
     progress: ChunkProgress
 
-    def without(self, refused: Mapping[int, str]) -> _Made:
-        """Return the chunk without the letters that Kafka refuses, by offset, each with the reason."""
-        kept = [pair for pair in zip(self.records, self.origins, strict=True) if pair[1] not in refused]
-        parked = tuple(each for each in self.progress.parked if each not in refused)
-        progress = replace(
-            self.progress, sent=len(kept) - len(parked), parked=parked, refused={**self.progress.refused, **refused}
-        )
-        return _Made([record for record, _ in kept], [origin for _, origin in kept], progress)
-
 
 class _ChunkMaker:
     def __init__(
@@ -387,9 +389,11 @@ class _ChunkMaker:
         clock: Clock,
         edited: bytes | None,
         sends: Mapping[int, int],
+        refused: Mapping[int, str],
     ) -> None:
         self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
         self._sends = sends
+        self._refused = refused
         self._discards = job.spec.options.discard
         self._job = job.id
         self._slice = job.spec.slices[number]
@@ -430,6 +434,8 @@ class _ChunkMaker:
 
     def _record(self, offset: int, read: _Read, now_ms: int) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""
+        if offset in self._refused:
+            raise RedriveError(self._refused[offset])
         message, source = read
         headers = headers_of(message)
         self._copies.refuse_others(headers)

@@ -306,13 +306,16 @@ def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> 
             )
 
 
-def open_dlq_writer(settings: LetterSource, group: str, name: str) -> TransactionalWriter:
+def open_dlq_writer(settings: LetterSource, group: str, name: str, *, one_attempt: bool = False) -> TransactionalWriter:
     """Open a transactional writer of a group; one with the same name is fenced, and its transaction ended.
+
+    ``one_attempt``: as in :class:`TransactionalWriter`, for letters: a record of the jobs may be written twice.
 
     Raises:
         TransportError: Kafka does not answer or denies it.
     """
-    return TransactionalWriter(producer_config(settings.kafka, transactional_id=f"{group}.dlq.{name}"), None)
+    config = producer_config(settings.kafka, transactional_id=f"{group}.dlq.{name}")
+    return TransactionalWriter(config, None, one_attempt=one_attempt)
 
 
 def refusal(refused: RefusedRecord, records: Sequence[ProducerRecord]) -> str:

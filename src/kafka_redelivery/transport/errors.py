@@ -127,6 +127,15 @@ class WriteAbortedError(TransportError):
         return self.unconfirmed is not None and not self.unconfirmed
 
 
+class WriterChangedError(WriteAbortedError):
+    """Nothing was written. The writer has other settings now, and has taken its ``transactional.id`` back to get them.
+
+    Another process may have had the id meanwhile, so the caller reads what is written before it repeats the write.
+    There are few such errors in a row: each brings the writer closer to the best compression and to one record in a
+    batch.
+    """
+
+
 class MembershipOutdatedError(WriteAbortedError):
     """The group has rebalanced since the group metadata of the write was taken."""
 

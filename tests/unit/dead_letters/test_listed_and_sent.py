@@ -56,7 +56,7 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     """Its reason says why, and the job goes on."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1, 2}})])
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
-    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
+    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {}, {})
     chunk = Chunk(2, [(0, _Read(damaged(0))), (1, _Read(cut(1))), (2, _Read(letter(2, user=[])))])
     records, origins, said = maker.make(chunk)
     assert ([record.topic for record in records], origins, said.sent, said.through) == ([READY], [2], 1, 2)
@@ -69,7 +69,7 @@ def test_a_letter_of_another_group_is_refused() -> None:
     """Whatever has listed it: it is checked again when it is sent."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1}})])
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS)
-    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {})
+    maker = _ChunkMaker(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW, None, {}, {})
     theirs = letter(0, user=[])
     theirs.set_headers([(name, b"audit" if name == ORIG_QUEUE else value) for name, value in theirs.headers() or []])
     records, offsets, said = maker.make(Chunk(1, [(0, _Read(theirs)), (1, _Read(letter(1, user=[])))]))

@@ -34,7 +34,7 @@ def test_it_is_refused_after_it_was_looked_at() -> None:
     job = log_of([("first", 0, {SliceId("billing", 0): {7}})]).jobs["first"]
     job = replace(job, spec=replace(job.spec, options=JobOptions(group="billing", to="orders")))
     ledger = cast("Ledger", SimpleNamespace(group="billing", partition_counts={"orders": 1}))
-    made = _ChunkMaker(_FAILED, ledger, job, 0, lambda: NOW, None, {}).make(Chunk(7, [(7, _Read(message))]))
+    made = _ChunkMaker(_FAILED, ledger, job, 0, lambda: NOW, None, {}, {}).make(Chunk(7, [(7, _Read(message))]))
     assert (made.records, list(made.progress.refused)) == ([], [7])
     assert "not UTF-8" in made.progress.refused[7]
 

@@ -33,6 +33,9 @@ refused like them: those as large as one that is too large, or to a topic that r
 large, the writer first goes on with batches that fit into the topics, as far as the user may know the limits.
 
 A write with a record that is too large by itself is repeated once by a producer with the best compression.
+
+Each new producer takes the id from the process that has it. Where the group metadata does not fence the older of two
+processes (``one_attempt``), a write is never repeated by a new producer: its caller first reads what is written.
 """
 
 from __future__ import annotations
@@ -68,12 +71,13 @@ from kafka_redelivery.transport.clients.delivery import (
     trial_timeout_s,
 )
 from kafka_redelivery.transport.clients.owned_producer import OwnedProducer
-from kafka_redelivery.transport.clients.producer_settings import fitting, halved, too_large, with_sizes
+from kafka_redelivery.transport.clients.producer_settings import best, fitting, halved, too_large, with_sizes
 from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
     OffsetsForbiddenError,
     WriteAbortedError,
+    WriterChangedError,
     WriteRefusedError,
     WriterFencedError,
     grant,
@@ -120,6 +124,7 @@ class TransactionalWriter:
         endurance: Endurance | None = None,
         *,
         topic: str | None = None,
+        one_attempt: bool = False,
     ) -> None:
         """Create a producer, which fences the one that had this ``transactional.id`` before.
 
@@ -128,11 +133,15 @@ class TransactionalWriter:
             group: whose offsets it writes; ``None`` = none.
             endurance: how it goes on where another writer raises an error.
             topic: see :func:`take_over`.
+            one_attempt: whether it raises :class:`WriterChangedError` instead of repeating a write with a new producer.
+                It then keeps smaller batches and better compression. For owners without a group: after each error of a
+                write, also a refusal, these read what is written before they write again.
 
         Raises:
             TransportError: the broker does not answer, or does not allow transactions.
         """
         self._endurance = endurance
+        self._one_attempt = one_attempt
         self._group = group
         self._calls = BoundedCalls()
         self._rights = WriteRights(config)
@@ -178,6 +187,8 @@ class TransactionalWriter:
             except WriteRefusedError as error:
                 if self._owned.compresses_best or not too_large(error):
                     raise
+                if self._one_attempt:
+                    self._change(best(self._owned.config), str(error))
             with self._owned.compressing_more():
                 return write()
         except WriteRefusedError as error:
@@ -205,8 +216,18 @@ class TransactionalWriter:
                 smaller = halved(owned.config) if topics else None
             if smaller is None:
                 raise WriteAbortedError(end.reason)
-            owned.config = smaller
-            owned.replace()
+            self._change(smaller, end.reason)
+
+    def _change(self, config: Config, reason: str) -> None:
+        """Go on with other settings.
+
+        Raises:
+            WriterChangedError: this is not the same attempt any more.
+        """
+        self._owned.config = config
+        self._owned.replace()
+        if self._one_attempt:
+            raise WriterChangedError(f"a new producer with other settings is needed: {reason}")
 
     def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
