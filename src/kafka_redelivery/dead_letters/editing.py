@@ -12,7 +12,7 @@ from kafka_redelivery.dead_letters.creation import Edit, Preview, create, previe
 from kafka_redelivery.dead_letters.decoding import LetterCodecs
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
-from kafka_redelivery.dead_letters.letter import LetterState, Selection
+from kafka_redelivery.dead_letters.letter import Selection
 from kafka_redelivery.dead_letters.letter_jobs import found_letter
 from kafka_redelivery.dead_letters.reading import refuse_created_again
 from kafka_redelivery.dead_letters.source import LetterSource
@@ -64,13 +64,14 @@ class LetterEditing:
         topics = self.ledger.partition_counts
         chosen = preview(self._settings, index, selection, self._options, topics, wall_clock_ms())
         problem = ""
-        if standing.state is LetterState.IN_JOB:
-            command = self.ledger.command("cancel", standing.job or "")
-            problem = f"job {standing.job} has it; end that job first: {command}"
+        if chosen.in_jobs:  # which it may be only since the letter was found
+            job = next(iter(chosen.in_jobs))
+            problem = f"job {job} has it; end that job first: {self.ledger.command('cancel', job)}"
         elif chosen.expired:
             problem = "it has expired"
         elif chosen.sent_before:
-            problem = f"it is {standing.state} already; --again sends it once more"
+            since = "sent or set aside" if standing.may_be_sent(again=False) else standing.state
+            problem = f"it is {since} already; --again sends it once more"
         elif chosen.parking:
             problem = f"it was sent again {self._options.max_redrives} times or more; --max-redrives allows more"
         elif chosen.refused:
