@@ -9,7 +9,7 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.foreign.letter import lacks_content, sent_again, system_of
 from kafka_redelivery.dead_letters.foreign.systems import UNKNOWN, System, is_claimed
 from kafka_redelivery.dead_letters.pointers import Source
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, letter_topics, with_systems_of
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -291,7 +291,7 @@ def copies(
             f"job {spec.job} is not sent: {problem}. It was created with another configuration, or forged: "
             "`redelivery dlq jobs` says by whom, `redelivery dlq cancel` frees its letters"
         )
-    return copies_of(settings, options, partition_counts)
+    return copies_of(with_systems_of(settings, spec), options, partition_counts)
 
 
 def copies_of(

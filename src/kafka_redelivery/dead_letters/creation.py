@@ -23,7 +23,7 @@ from kafka_redelivery.dead_letters.ledger import Ledger, author
 from kafka_redelivery.dead_letters.letter import FREE, UNKNOWN_OUTCOME, Selection
 from kafka_redelivery.dead_letters.pointers import NO_COPY, Source, Sources, grouped, pointer, source_mark
 from kafka_redelivery.dead_letters.reading import refuse_created_again
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, noting_systems
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, checksum, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -182,6 +182,7 @@ def preview(
         IndexUnusableError: the index cannot tell.
     """
     refuse_options(settings, options)
+    options = noting_systems(settings, options)
     found, targets = Preview(selection, options, ends, now_ms), copies_of(settings, options, topics)
     wanted = _meant(index, found)
     found.skips = _without_target(index, wanted, targets, topics) if skip_refused else ()

@@ -20,7 +20,7 @@ from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger, author, open_dlq_writer, read_edited, refusal
 from kafka_redelivery.dead_letters.pointers import Source, Sources, grouped, pointer_of, source_mark
 from kafka_redelivery.dead_letters.reading import ReportProgress, letter_in, no_progress
-from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem
+from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, with_systems_of
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Outcome, SliceProgress, progress_record
@@ -319,8 +319,9 @@ class _Run:
 
     def _with_sources(self, messages: Iterator[Message]) -> Iterator[_Read]:
         """Yield letters, those of another system with the records that they name."""
-        settings, options = self._settings, self._job.spec.options
-        if not isinstance(settings, OtherSystem) or not options.reads_sources:
+        spec = self._job.spec
+        settings = with_systems_of(self._settings, spec)
+        if not isinstance(settings, OtherSystem) or not spec.options.reads_sources:
             yield from map(_Read, messages)
             return
         with closing(Sources(settings, self._ledger.partition_counts)) as sources:
@@ -554,6 +555,8 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
             "maxRedrives": job.spec.options.max_redrives,
             "allowEmpty": job.spec.options.allow_empty,
             "restoreHeaders": job.spec.options.restore_headers,
+            "map": job.spec.options.mapping or None,
+            "system": job.spec.options.system or None,
         },
         "selection": dict(job.spec.selection),
         "edited": edited_document(job),

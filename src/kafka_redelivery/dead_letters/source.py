@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
@@ -12,6 +12,7 @@ from kafka_redelivery.dead_letters.foreign.systems import ANY, Recognition
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import DeadLettersSection, Settings, SourceSection
 from kafka_redelivery.topology.policy.decision import FailureDetails
+from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec
 from kafka_redelivery.topology.topics.naming import Naming
 
 _REDRIVE = "{group}.redelivery"
@@ -55,6 +56,32 @@ class OtherSystem:
 
 LetterSource: TypeAlias = Settings | OtherSystem
 """Either has what reading letters takes: group, Kafka, names of topics, and what may be shown."""
+
+
+def noting_systems(settings: LetterSource, options: JobOptions) -> JobOptions:
+    """Return the options of a new job with how letters of other systems are recognised, so that others do it alike."""
+    if not isinstance(settings, OtherSystem) or options.discard:
+        return options
+    said = settings.recognition
+    return replace(options, mapping=dict(said.mapping), system=said.system)
+
+
+def with_systems_of(settings: LetterSource, spec: JobSpec) -> LetterSource:
+    """Return settings that recognise letters as the author of a job did, if the job says how.
+
+    Raises:
+        RedriveError: these settings say something else.
+    """
+    if not isinstance(settings, OtherSystem) or spec.options.mapping is None:
+        return settings
+    own = Recognition(tuple(spec.options.mapping.items()), spec.options.system)
+    said, found = settings.recognition, replace(settings, recognition=own)
+    if said != ANY and (dict(said.mapping), said.system) != (spec.options.mapping, own.system):
+        raise RedriveError(
+            f"job {spec.job} was created with{found.options() or ' neither --map nor --system'}, and keeps to that: "
+            "leave --map and --system out of the command"
+        )
+    return found
 
 
 def refuse_group(settings: LetterSource, group: str) -> None:

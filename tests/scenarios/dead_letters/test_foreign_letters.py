@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_redelivery.dead_letters.foreign.systems import Recognition
+from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.foreign.recorded import Letters, recorded, replay
 from tests.scenarios.cluster import Cluster, Seen, Sent
+from tests.scenarios.redriving import created
 
 pytestmark = pytest.mark.kafka
 
@@ -293,3 +297,16 @@ def test_a_system_that_is_not_known(broker: Cluster) -> None:
     assert sent[b"1"].key == b"k1"
     assert plain.dlq_json("redrive", "--yes", "--again", "--to", "aside")["sent"] == 2
     assert [each.header("redrive") for each in broker.read_written("aside")] == [None, None]
+
+    said_so = Recognition((("topic", "x-topic"), ("reason", "x-why")))
+    settings = OtherSystem("plain", {"bootstrap.servers": broker.servers}, said_so)
+    _, job = created(settings, JobOptions(group="plain", again=True))
+    assert "leave --map and --system out" in mapped.dlq("resume", job.id).err
+    assert plain.dlq_json("resume", job.id)["sent"] == 2, "it keeps the mapping of its author"
+    again = [each for each in broker.read_written("orders") if str(each.header("redrive")).startswith(job.id)]
+    assert {each.value: [name for name, _ in each.headers] for each in again} == {
+        b"1": ["user", "redrive"],
+        b"2": ["user", "x-part", "redrive"],
+    }
+    (*_, last) = plain.dlq_json("jobs")["jobs"]
+    assert last["options"]["map"] == {"topic": "x-topic", "reason": "x-why"}

@@ -147,14 +147,23 @@ def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:
     results = ("recovered", "deadAgain", "discarded", "expired", "unknown")
     columns = ("letters", "sent", *results, "gone", "parked", "refused", "setAside")
     headings = {"deadAgain": "dead again", "setAside": "set aside"}
-    table = plain_table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns))
-    for each in documents:
+    said = [_systems(each["options"]) for each in documents]
+    more = ["recognised by"] if any(said) else []
+    table = plain_table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns), *more)
+    for each, systems in zip(documents, said, strict=True):
         numbers = (str(each[name]) for name in columns)
-        table.add_row(each["job"], each["kind"], each["state"], printable_time(each["createdMs"]), each["by"], *numbers)
+        cells = (each["job"], each["kind"], each["state"], printable_time(each["createdMs"]), each["by"], *numbers)
+        table.add_row(*cells, *([systems] if more else []))
     if documents:
         print_table(console, table)
     else:
         console.print("no job has been created yet")
+
+
+def _systems(options: Mapping[str, Any]) -> str:
+    """Return what the author of a job has said about the systems of its letters."""
+    said = [f"--map {field}={header}" for field, header in (options["map"] or {}).items()]
+    return " ".join([*said, *([f"--system {options['system']}"] if options["system"] else [])])
 
 
 def print_job(console: Console, document: dict[str, Any]) -> None:

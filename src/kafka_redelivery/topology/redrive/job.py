@@ -18,8 +18,9 @@ type        fields
 ==========  ================================================================================
 
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
-version 2, those of a job with the ids of its topics version 3, so that a program which does not know these refuses
-them. Versions that do not know notes leave them out.
+version 2, those of a job with the ids of its topics version 3, those of a job that says how letters of other systems
+are recognised version 4, so that a program which does not know these refuses them. Versions that do not know notes
+leave them out.
 
 Offsets are those of the topics with these ids. If a topic was deleted and created again, or the cluster is another one,
 the job says nothing about the letters that are there now, and sends none of them. Jobs of earlier versions have no ids,
@@ -48,6 +49,7 @@ from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
 from kafka_redelivery.topology.redrive.records import (
     EDITS_VERSION,
     JOB_VERSIONS,
+    SYSTEMS_VERSION,
     TOPICS_VERSION,
     StoredRecord,
     fields_of,
@@ -119,6 +121,15 @@ class JobOptions:
 
     restore_headers: bool = False
     """Whether headers that another system has left out are those of the source record, if that is still there."""
+
+    mapping: Mapping[str, str] | None = None
+    """Of letters of another system: the headers that a person has named, by what they have; ``None`` = not known.
+
+    It is not known of our own letters, of those that are set aside, and of jobs before version 4.
+    """
+
+    system: str = ""
+    """The system of the letters that several claim, as a person says."""
 
     @property
     def reads_sources(self) -> bool:
@@ -225,6 +236,8 @@ def job_records(
     more: dict[str, object] = {} if spec.edited is None else {"edited": asdict(spec.edited)}
     if spec.topics != TopicIds():
         version, more["topics"] = TOPICS_VERSION, spec.topics.document()
+    if spec.options.mapping is not None:
+        version = SYSTEMS_VERSION
     if spec.note:
         more["note"] = spec.note
     yield stored_record(
@@ -272,7 +285,7 @@ def edited_value(edited: Edited, parts: Iterable[bytes | None]) -> bytes:
     found = bytearray()
     for part in parts:
         record = fields_of(part) or {}
-        with reading(None, record, (EDITS_VERSION, TOPICS_VERSION)):
+        with reading(None, record, JOB_VERSIONS):
             found += base64.b64decode(record["value"], validate=True)
     if hashlib.sha256(found).hexdigest() != edited.sha256:
         raise RedriveRecordError("edit", f"{len(found)} bytes are not the {edited.bytes} bytes that were edited")
@@ -402,7 +415,9 @@ def _check(options: Mapping[str, object]) -> None:
     """
     for name, value in options.items():
         match name, value:
-            case ("group", str()) | ("to" | "ready", str() | None) | ("rate", None):
+            case ("group" | "system", str()) | ("to" | "ready", str() | None) | ("rate" | "mapping", None):
+                pass
+            case ("mapping", dict()) if all(isinstance(each, str) for each in value.values()):
                 pass
             case ("discard" | "keep_attempts" | "again" | "allow_empty" | "restore_headers", bool()):
                 pass

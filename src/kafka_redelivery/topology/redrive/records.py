@@ -16,7 +16,10 @@ EDITS_VERSION: Final = 2
 TOPICS_VERSION: Final = 3
 """Of the records of a job with the ids of its topics: an earlier program would send from a topic of the same name."""
 
-JOB_VERSIONS: Final = (_VERSION, EDITS_VERSION, TOPICS_VERSION)
+SYSTEMS_VERSION: Final = 4
+"""Of the records of a job that says how letters of other systems are recognised: earlier ones did not say it."""
+
+JOB_VERSIONS: Final = (_VERSION, EDITS_VERSION, TOPICS_VERSION, SYSTEMS_VERSION)
 """What the topic of the jobs may have."""
 
 _SHOWN: Final = 100

@@ -81,5 +81,5 @@ def test_a_program_without_edits_refuses_the_job() -> None:
     assert not any("edited" in json.loads(value) for _, value in plain)
     key, value = records(b"x")[0]
     newer = json.dumps(json.loads(value) | {"version": 9}).encode()
-    with pytest.raises(RedriveRecordError, match="version 9; this program reads 1, 2 and 3"):
+    with pytest.raises(RedriveRecordError, match="version 9; this program reads 1, 2, 3 and 4"):
         JobLog().add(0, key, newer)

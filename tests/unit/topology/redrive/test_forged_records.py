@@ -87,6 +87,10 @@ def test_a_slice_that_no_job_has(digits: str) -> None:
         {"rate": 10**400},
         {"rate": 1e-300},
         {"rate": "fast"},
+        {"mapping": "topic"},
+        {"mapping": ["topic"]},
+        {"mapping": {"topic": 5}},
+        {"system": None},
     ],
 )
 def test_an_option_that_no_command_has_written(option: dict[str, object]) -> None:
