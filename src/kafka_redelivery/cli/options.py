@@ -103,7 +103,7 @@ def load(
         _text(config), name=str(config), environment=os.environ, overrides=overrides or (), checks=checks
     )
     find_functions_in(settings.kafka, [str(config.absolute().parent)])
-    return settings
+    return settings if config == DEFAULT_CONFIG else settings.named(str(config))
 
 
 def find_app(name: str | None, config: Path) -> App:

@@ -274,12 +274,12 @@ class Ledger:
 
     def command(self, name: str, job: str) -> str:
         """Return the command that a person enters for a job."""
+        options = self._settings.options()
         if isinstance(self._settings, OtherSystem):
             servers = servers_of(self._settings.kafka)
-            options = self._settings.options()
             return f"redelivery dlq --bootstrap {servers} --topic {self.group}{options} {name} {job}"
-        option = "" if self.group == self._settings.group else f" --of-group {self.group}"
-        return f"redelivery dlq {name} {job}{option}"
+        group = "" if self.group == self._settings.group else f" --of-group {self.group}"
+        return f"redelivery dlq {name} {job}{group}{options}"
 
     def actions_partition(self, number: int) -> Partition:
         """Return the partition to which slice ``number`` of a job writes."""

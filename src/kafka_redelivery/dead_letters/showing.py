@@ -75,7 +75,7 @@ def shown_of(
     key, value = LetterCodecs(settings, base).decoded(letter, message.value())
     again = _sending_again(standing, letter)
     if ledger is None:
-        return Shown(found, key, value, history, (), " ".join(("redelivery dlq", *again)))
+        return Shown(found, key, value, history, (), " ".join(("redelivery dlq", *again)) + settings.options())
     told = story(settings, LetterJobs.of(ledger, letter), found) if with_story else ()
     return Shown(found, key, value, history, told, ledger.command(*again))
 

@@ -39,7 +39,6 @@ from kafka_redelivery.cli.options import (
 )
 from kafka_redelivery.cli.output import confirm, print_bytes, print_json, stderr, stdout
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.dead_letters.source import OtherSystem
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.redrive.job import MAX_REDRIVES, JobOptions
@@ -92,8 +91,6 @@ def show(
         return shown_of(settings, config.parent, found, ledger, history, with_story=with_story)
 
     shown = read(letter, with_story=raw is None and diff is None)
-    if not isinstance(settings, OtherSystem) and config != DEFAULT_CONFIG:
-        shown = shown._replace(command=f"{shown.command} --config {shlex.quote(str(config))}")
     if raw is not None:
         print_bytes(_part(shown, raw))
     elif diff is not None:

@@ -6,14 +6,15 @@ in :mod:`topology.config.rules`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr
 from pydantic.json_schema import GenerateJsonSchema
 
 from kafka_redelivery.topology.artemis.repository import SettingsRepository, address_of
@@ -570,6 +571,17 @@ class Settings(Section):
     limits: LimitsSection = Field(LimitsSection(), description="Limits of memory and time.")
     metrics: MetricsSection = Field(MetricsSection(), description="Endpoint for Prometheus and probes.")
     pipeline: PipelineSection | None = Field(None, description="Streaming query on Spark. Absent: none.")
+    _file: str = PrivateAttr("")
+
+    def named(self, file: str) -> Self:
+        """Return these settings with the name of their file, which is not the default one."""
+        copied = self.model_copy()
+        copied._file = file  # noqa: SLF001 - of its own class
+        return copied
+
+    def options(self) -> str:
+        """Return the options of a command that name the file of these settings, to be printed after it."""
+        return f" --config {shlex.quote(self._file)}" if self._file else ""
 
     def entry(self, topic: str) -> PolicyEntry:
         """Return the policy entry of a source topic.
