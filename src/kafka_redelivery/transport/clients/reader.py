@@ -107,7 +107,7 @@ class GroupReader:
         """Whether the group has ever assigned something, possibly no partition."""
 
         self._log_group_again_s = 0.0
-        self._patience_s = _SHORT_TIMEOUT_S
+        self._patience_s = _CALL_TIMEOUT_S
         """How long :meth:`bounds_now` still waits for answers that do not come, until the next fetch."""
 
         self._ends: dict[Partition, int] = {}
@@ -206,7 +206,7 @@ class GroupReader:
             self._unfetchable.drop(partition)
             raise self._deleted.pop(partition)
         self._started.clear()
-        self._patience_s = _SHORT_TIMEOUT_S
+        self._patience_s = _CALL_TIMEOUT_S
         messages = take(self._consumer, maximum, timeout_s)
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -339,7 +339,7 @@ class GroupReader:
     def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
         """See :class:`Reader`.
 
-        Between two fetches, partitions that do not answer take two seconds altogether, and 0.2 s each beyond that: a
+        Between two fetches, partitions that do not answer take five seconds altogether, and 0.2 s each beyond that: a
         member that does not fetch for long loses all its partitions.
         """
         began_s, timeout_s = monotonic(), max(self._patience_s, _SHORTEST_TIMEOUT_S)

@@ -69,11 +69,11 @@ def test_a_partition_without_a_leader_is_not_waited_for(reader: GroupReader, lea
     assert [reader.bounds_now(each) for each in ORDERS] == [(3, 9), None, (3, 9), (3, 9)]
 
 
-def test_silent_leaders_take_two_seconds_between_two_fetches(reader: GroupReader, leaders: Leaders) -> None:
+def test_silent_leaders_take_five_seconds_between_two_fetches(reader: GroupReader, leaders: Leaders) -> None:
     """And a little more for each. The next partition is asked nevertheless."""
     leaders.silent = {0, 1, 2}
     for _ in range(2):
         leaders.timeouts_s.clear()
         assert [reader.bounds_now(each) for each in ORDERS] == [None, None, None, (3, 9)]
-        assert leaders.timeouts_s == [2.0, 0.2, 0.2, 0.2]
+        assert leaders.timeouts_s == [5.0, 0.2, 0.2, 0.2]
         reader.fetch(10, 0)
