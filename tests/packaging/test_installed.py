@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -45,8 +44,7 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
 
 def test_checkout_and_source_distribution_build_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """The links at the top of the checkout are in neither."""
-    with tarfile.open(build_sdist(ROOT, tmp_path)) as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", build_sdist(ROOT, tmp_path), "-C", tmp_path], check=True)  # noqa: S607
     (unpacked,) = (each for each in tmp_path.iterdir() if each.is_dir())
     assert {each.name for each in unpacked.iterdir() if each.is_dir()} == {"src"}
     with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(build_wheel(unpacked, tmp_path / "again")) as again:
