@@ -87,14 +87,17 @@ def tiers_to_fill(needed: TierSet, existing: TierSet) -> TierSet:
     """Return the existing tiers to which a scheduler moves records.
 
     These are the needed ones: a retired tier is to become empty, and is deleted then. But while the ladder itself is
-    retired, its records stay on it: tiers of exact delays would release them late.
+    retired, its records stay on it: tiers of exact delays would release them late. The same is true of the longer part
+    of a ladder that has become shorter: its records would pass the longest needed tier hundreds of times.
 
     Args:
         needed: the tiers that the policies of the group need.
         existing: all tiers of the group.
     """
-    delays_ms = tuple(delay for delay in existing.delays_ms if delay in needed.delays_ms)
-    found = TierSet(delays_ms, mixed=needed.mixed and existing.mixed)
+    mixed = needed.mixed and existing.mixed
+    longest = max(needed.delays_ms, default=0)
+    delays_ms = tuple(delay for delay in existing.delays_ms if delay in needed.delays_ms or (mixed and delay > longest))
+    found = TierSet(delays_ms, mixed=mixed)
     return found if found.mixed or (delays_ms and not existing.mixed) else existing
 
 

@@ -160,6 +160,12 @@ class TestTiersToFill:
             pytest.param(LADDER, TierSet((1000, 2000, 4000, 5000, 10_000), mixed=True), LADDER, id="one is retired"),
             pytest.param(EXACT, TierSet((5000, 10_000), mixed=False), EXACT, id="one of exact tiers is retired"),
             pytest.param(EXACT, LADDER, LADDER, id="the ladder is retired"),
+            pytest.param(
+                LADDER,
+                TierSet((1000, 2000, 4000, 5000, 10_000, 3_600_000), mixed=True),
+                TierSet((1000, 2000, 4000, 10_000, 3_600_000), mixed=True),
+                id="the ladder has become shorter",
+            ),
             pytest.param(EXACT, TierSet((5000,), mixed=False), TierSet((5000,), mixed=False), id="none is needed"),
             pytest.param(TierSet((), mixed=False), LADDER, LADDER, id="no tiers are needed"),
             pytest.param(
