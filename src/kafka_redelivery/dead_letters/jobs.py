@@ -142,6 +142,11 @@ class _Run:
             problem = f"job {self._name} stops: {self._ledger.jobs_topic} was deleted and created again without it"
             raise RedriveError(problem) from None
 
+    @property
+    def _own_settings(self) -> LetterSource:
+        """Settings that recognise letters as the author of the job did; to cancel it, they need not agree."""
+        return with_systems_of(self._settings, self._job.spec)
+
     def run(self) -> bool:
         """Run all slices to their ends; return whether none is left."""
         left = [number for number in range(len(self._job.owned)) if self._slice(number).end is None]
@@ -189,7 +194,7 @@ class _Run:
         """Return how often earlier jobs have sent letters of a slice, by offset; without ``again`` none was."""
         if not self._job.spec.options.again:
             return {}
-        with Index.refreshed(self._settings, self._ledger.group, letters=False) as index:
+        with Index.refreshed(self._own_settings, self._ledger.group, letters=False) as index:
             return index.sends(*self._job.spec.slices[number])
 
     def _command(self, name: str) -> str:
@@ -319,9 +324,8 @@ class _Run:
 
     def _with_sources(self, messages: Iterator[Message]) -> Iterator[_Read]:
         """Yield letters, those of another system with the records that they name."""
-        spec = self._job.spec
-        settings = with_systems_of(self._settings, spec)
-        if not isinstance(settings, OtherSystem) or not spec.options.reads_sources:
+        settings = self._own_settings
+        if not isinstance(settings, OtherSystem) or not self._job.spec.options.reads_sources:
             yield from map(_Read, messages)
             return
         with closing(Sources(settings, self._ledger.partition_counts)) as sources:

@@ -46,6 +46,9 @@ _CALL_TIMEOUT_S = 5.0
 
 _SHORT_TIMEOUT_S = 2.0
 _SHORTEST_TIMEOUT_S = 0.2
+_WAITING_SHARE = 0.02
+"""The share of its time for which a member waits for leaders that do not answer."""
+
 _LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
 _LOG_GROUP_EVERY_S = 60.0
@@ -107,8 +110,9 @@ class GroupReader:
         """Whether the group has ever assigned something, possibly no partition."""
 
         self._log_group_again_s = 0.0
-        self._patience_s = _CALL_TIMEOUT_S
-        """How long :meth:`bounds_now` still waits for answers that do not come, until the next fetch."""
+        self._patience_s, self._asked_s = _CALL_TIMEOUT_S, monotonic()
+        """How long :meth:`bounds_now` still waited for answers that do not come, when it was last called (monotonic).
+        """
 
         self._ends: dict[Partition, int] = {}
         """The end offset of each partition when it was last reached."""
@@ -206,7 +210,6 @@ class GroupReader:
             self._unfetchable.drop(partition)
             raise self._deleted.pop(partition)
         self._started.clear()
-        self._patience_s = _CALL_TIMEOUT_S
         messages = take(self._consumer, maximum, timeout_s)
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -339,10 +342,13 @@ class GroupReader:
     def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
         """See :class:`Reader`.
 
-        Between two fetches, partitions that do not answer take five seconds altogether, and 0.2 s each beyond that: a
-        member that does not fetch for long loses all its partitions.
+        Partitions that do not answer take five seconds altogether, and then a fiftieth of the time, or 0.2 s each: a
+        member that waits fetches nothing, and one that does so for long loses all its partitions.
         """
-        began_s, timeout_s = monotonic(), max(self._patience_s, _SHORTEST_TIMEOUT_S)
+        began_s = monotonic()
+        earned_s = (began_s - self._asked_s) * _WAITING_SHARE
+        self._patience_s, self._asked_s = min(self._patience_s + earned_s, _CALL_TIMEOUT_S), began_s
+        timeout_s = max(self._patience_s, _SHORTEST_TIMEOUT_S)
         try:
             try:
                 return self._ask_bounds(partition, timeout_s)
@@ -351,7 +357,7 @@ class GroupReader:
                     raise
                 return self._ask_bounds(partition, timeout_s)  # the client has asked for its leader again
         except KafkaException as exception:
-            self._patience_s -= monotonic() - began_s
+            self._patience_s = max(0.0, self._patience_s - (monotonic() - began_s))
             _log.info("the offsets of %s cannot be read now: %s", partition, exception.args[0].str())
             return None
 

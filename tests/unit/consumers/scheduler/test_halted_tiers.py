@@ -67,11 +67,15 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     assert QUICK not in running.reader.paused
 
 
-def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
-    """It starts when the control topic can be read."""
+@pytest.mark.parametrize("missing", ["control topic", "leader"])
+def test_a_tier_whose_first_offset_is_unknown_halts_alone(missing: str) -> None:
+    """It starts when the control topic can be read, and its leader answers."""
     running = Running()
     control = Known(ControlState(exists=True))
-    control.unreadable = "no answer"
+    if missing == "leader":
+        running.reader.leaderless = {QUICK}
+    else:
+        control.unreadable = "no answer"
     running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=control)
     del running.reader.commits[QUICK]
     running.reader.ends[QUICK] = (3, 9)
@@ -83,28 +87,6 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     look(running)
     assert running.reader.sought == []
     control.unreadable = None
-    look(running)
-    assert running.reader.sought == [(QUICK, 3)]
-    running.turn(due(QUICK, 3))
-    assert running.values()[1:] == [[], [b"3"]], "its start offset is committed first"
-    assert running.reader.paused == set()
-
-
-def test_a_tier_without_a_leader_and_without_a_committed_offset_halts_alone() -> None:
-    """It starts when its leader answers."""
-    running = Running()
-    control = Known(ControlState(exists=True))
-    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=control)
-    del running.reader.commits[QUICK]
-    running.reader.ends[QUICK] = (3, 9)
-    running.reader.leaderless = {QUICK}
-    running.scheduler.revoked([QUICK, SLOW])
-    assert running.scheduler.assigned([QUICK, SLOW])[SLOW] == 0
-    running.turn([*due(QUICK, 3), *due(SLOW, 0)])
-    assert running.values() == [[b"0"]]
-    assert running.reader.paused == {QUICK}
-    look(running)
-    assert running.reader.sought == []
     running.reader.leaderless.clear()
     look(running)
     assert running.reader.sought == [(QUICK, 3)]

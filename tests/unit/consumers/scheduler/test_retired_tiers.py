@@ -46,7 +46,7 @@ def moving(left_ms: int = 6000) -> list[Fetched]:
 
 
 def test_a_retired_tier_gets_no_records() -> None:
-    """It would never be empty, and whoever deletes it would delete records with it."""
+    """It would never be empty, and to delete it would lose records."""
     scheduler = running()
     scheduler.turn(moving())
     assert scheduler.topics() == [["billing.retry.4s"]]

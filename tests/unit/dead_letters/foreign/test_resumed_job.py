@@ -1,7 +1,10 @@
 """A job over letters of another system recognises them as its author did, whichever command goes on with it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +15,10 @@ from kafka_redelivery.cli.views.dlq import print_jobs
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.copies import copies
 from kafka_redelivery.dead_letters.foreign.systems import ANY, Recognition
-from kafka_redelivery.dead_letters.jobs import job_document
+from kafka_redelivery.dead_letters.index.index import Index
+from kafka_redelivery.dead_letters.jobs import OpenJob, _Run, job_document
 from kafka_redelivery.dead_letters.ledger import Ledger
+from kafka_redelivery.dead_letters.reading import no_progress
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, noting_systems
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.redrive.actions import ActionLog
@@ -28,9 +33,11 @@ MAPPED = Recognition((("topic", "x-source"), ("reason", "x-why")))
 OURS = load_settings("group: billing\nkafka: {bootstrap.servers: 'localhost:1'}\nsources: [{topic: orders}]\n")
 
 
-def stored(settings: LetterSource, *, discard: bool = False, version: int | None = None) -> tuple[Job, set[int]]:
+def stored(
+    settings: LetterSource, *, discard: bool = False, again: bool = False, version: int | None = None
+) -> tuple[Job, set[int]]:
     """Return a job as the topic of the jobs gives it back, and the versions of its records."""
-    options = noting_systems(settings, JobOptions(group=settings.group, discard=discard))
+    options = noting_systems(settings, JobOptions(group=settings.group, discard=discard, again=again))
     each = SliceId("failed", 0)
     spec = JobSpec(job="first", at_ms=NOW, by="me", seen=0, options=options, selection={}, slices=(each,))
     log, versions = JobLog(), set()
@@ -106,6 +113,23 @@ def test_a_job_that_does_not_say_it() -> None:
     assert sent(other(), job, HEADERS)[0] == "unrelated"
     assert stored(other(MAPPED), discard=True)[1] == {1}
     assert stored(OURS)[1] == {1}
+
+
+def test_how_often_a_letter_was_sent_is_asked_of_an_index_of_that_recognition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of another one would take its place, and be read anew by the next command of the author."""
+    opened = []
+
+    @contextmanager
+    def refreshed(settings: LetterSource, *_: object, **__: object) -> Iterator[SimpleNamespace]:
+        opened.append(settings)
+        yield SimpleNamespace(sends=lambda *_: {})
+
+    monkeypatch.setattr(Index, "refreshed", refreshed)
+    job, _ = stored(other(MAPPED), again=True)
+    ledger = SimpleNamespace(jobs=SimpleNamespace(jobs={"first": job}), group="failed")
+    of_command = cast("OpenJob", SimpleNamespace(settings=other(), ledger=ledger, id="first"))
+    assert _Run(of_command, Event(), no_progress)._sends(0) == {}
+    assert opened == [other(MAPPED)]
 
 
 def test_it_is_shown() -> None:

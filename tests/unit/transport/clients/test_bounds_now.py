@@ -1,4 +1,4 @@
-"""How long a member asks the leaders of partitions before it fetches again."""
+"""How long a member waits for leaders of partitions that do not answer."""
 
 from collections.abc import Iterator
 
@@ -45,11 +45,17 @@ class Leaders:
 
 
 @pytest.fixture
-def leaders(monkeypatch: pytest.MonkeyPatch) -> Leaders:
-    """The client of the next reader."""
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """That of the next reader."""
     clock = Clock()
-    client = Leaders(clock)
     monkeypatch.setattr("kafka_redelivery.transport.clients.reader.monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def leaders(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Leaders:
+    """The client of the next reader."""
+    client = Leaders(clock)
     monkeypatch.setattr("kafka_redelivery.transport.clients.reader.open_consumer", lambda *_, **__: client)
     return client
 
@@ -69,11 +75,25 @@ def test_a_partition_without_a_leader_is_not_waited_for(reader: GroupReader, lea
     assert [reader.bounds_now(each) for each in ORDERS] == [(3, 9), None, (3, 9), (3, 9)]
 
 
-def test_silent_leaders_take_five_seconds_between_two_fetches(reader: GroupReader, leaders: Leaders) -> None:
+def test_silent_leaders_take_five_seconds_altogether(reader: GroupReader, leaders: Leaders) -> None:
     """And a little more for each. The next partition is asked nevertheless."""
     leaders.silent = {0, 1, 2}
-    for _ in range(2):
-        leaders.timeouts_s.clear()
-        assert [reader.bounds_now(each) for each in ORDERS] == [None, None, None, (3, 9)]
-        assert leaders.timeouts_s == [5.0, 0.2, 0.2, 0.2]
+    assert [reader.bounds_now(each) for each in ORDERS] == [None, None, None, (3, 9)]
+    assert leaders.timeouts_s == [5.0, 0.2, 0.2, 0.2]
+
+
+def test_a_silent_leader_that_is_asked_again_takes_a_fiftieth_of_the_time(
+    reader: GroupReader, leaders: Leaders, clock: Clock
+) -> None:
+    """However often it is asked, the others are fetched for most of the time; later it has its five seconds again."""
+    leaders.silent = {0}
+    began_s = clock()
+    for pause_s in (0, 1, 2, 4, 8, 16, *[30] * 20):
+        clock.advance(pause_s)
+        assert reader.bounds_now(ORDERS[0]) is None
         reader.fetch(10, 0)
+    assert sum(leaders.timeouts_s) < 5 + 0.03 * (clock() - began_s)
+    assert leaders.timeouts_s[-1] == pytest.approx(0.6, abs=0.05)
+    clock.advance(600)
+    assert reader.bounds_now(ORDERS[0]) is None
+    assert leaders.timeouts_s[-1] == 5.0
