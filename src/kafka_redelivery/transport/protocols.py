@@ -207,6 +207,9 @@ class Reader(Protocol):
     def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
         """The same in a short request; ``None`` if it is not answered: mostly because the partition has no leader."""
 
+    def end_at(self, partition: Partition, time_ms: int) -> int | None:
+        """Return the offset of the first record with this timestamp or a later one, or the end; ``None`` as before."""
+
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Estimate the number of records from the next offsets of partitions on; exactly 0 at the end.
 

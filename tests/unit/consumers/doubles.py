@@ -175,6 +175,9 @@ class StoredOffsets:
     """The topics whose committed offsets may not be read."""
 
     leaderless: set[Partition] = field(default_factory=set)
+    written_ms: dict[Partition, dict[int, int]] = field(default_factory=dict)
+    """Timestamps of records, by their offsets."""
+
     asked: list[Partition] = field(default_factory=list)
     """The partitions whose bounds were asked for by :meth:`bounds_now`."""
 
@@ -231,6 +234,11 @@ class StoredOffsets:
         """See :class:`Reader`."""
         self.asked.append(partition)
         return None if partition in self.leaderless else self.ends[partition]
+
+    def end_at(self, partition: Partition, time_ms: int) -> int | None:
+        """See :class:`Reader`."""
+        later = [at for at, written_ms in self.written_ms.get(partition, {}).items() if written_ms >= time_ms]
+        return None if partition in self.leaderless else min(later, default=self.ends[partition][1])
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See :class:`Reader`."""

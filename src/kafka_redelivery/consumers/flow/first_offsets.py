@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.flow.control import Control, NoControl, NoTopics, Topics
 from kafka_redelivery.consumers.flow.stops import LostPosition
 from kafka_redelivery.topology.errors import ProgressError
@@ -48,6 +49,7 @@ class FirstOffsets:
         control: Control | None = None,
         topics: Topics | None = None,
         found: Mapping[str, FoundTopic] | None = None,
+        clock: Clock = wall_clock_ms,
     ) -> None:
         """Start without partitions.
 
@@ -57,7 +59,9 @@ class FirstOffsets:
             control: what the group knows of its partitions.
             topics: which topics stand behind their names. Without it, names are believed.
             found: the topics that this process has read before, as they were then; ``None`` = none.
+            clock: epoch ms.
         """
+        self._clock = clock
         self._reader = reader
         self.topics: Topics = NoTopics() if topics is None else topics
         self.found: dict[str, FoundTopic] = dict(found or {})
@@ -93,6 +97,10 @@ class FirstOffsets:
         self._control = NoControl() if control is None else control
         self._ends: dict[Partition, int] = {}
         """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
+
+        self._offline_since_ms: dict[Partition, int] = {}
+        """When each partition without an offset was first found to have no leader. With ``latest`` it starts where its
+        end was then: it is asked again up to 30 s after its leader is back, and producers write meanwhile."""
 
         self.restored: set[Partition] = set()
         """Partitions that go on at a saved position, which is to be committed."""
@@ -322,16 +330,23 @@ class FirstOffsets:
         committed = positions[partition]
         if committed is not None:
             self._ends.pop(partition, None)
+            self._offline_since_ms.pop(partition, None)
             return Start(committed.offset, self.restore(partition, committed, author))
         if partition in self.unknown:
             return Start(0, LostPosition.control(partition, self.unknown[partition]))
         bounds = self._reader.bounds_now(partition)
         if bounds is None:
+            self._offline_since_ms.setdefault(partition, self._clock())
             return Start(0, LostPosition.offline(partition))
         expired = self.expired(partition, internal=internal, bounds=bounds)
         if expired is not None:
             first, records = expired
             return Start(first, LostPosition.expired(partition, records, repeated))
+        if partition in self._offline_since_ms and not (internal or self._from_start):
+            end = self._reader.end_at(partition, self._offline_since_ms[partition])
+            if end is None:
+                return Start(0, LostPosition.offline(partition))
+            bounds = bounds[0], end
         offset, waits = (self.internal(partition, bounds), False) if internal else self.source(partition, bounds)
         return Start(offset, self.new_progress(partition, offset, author), waits)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.flow.stops import LostPosition
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.protocols import Partition
@@ -67,6 +68,33 @@ def test_a_partition_that_was_added_to_a_source_starts_at_its_log_start() -> Non
 def test_without_a_record_of_its_source_it_starts_at_its_end(state: ControlState) -> None:
     """As it did before there were control topics."""
     assert first_offsets(state).source(ADDED) == (90, True)
+
+
+def test_latest_skips_no_record_that_came_after_the_partition_was_found_offline() -> None:
+    """They are written between the return of its leader and the next question of the member, up to 30 s later."""
+    reader, now_ms = StoredOffsets(ends={OLD: (3, 90)}, leaderless={OLD}), iter((1_000, 2_000))
+    first = FirstOffsets(reader, "latest", clock=lambda: next(now_ms))
+    for _ in range(2):
+        started = first.start(OLD, {OLD: None}, internal=False, repeated="handled")
+        assert isinstance(started.found, LostPosition)
+    first.close(OLD)
+    reader.leaderless.clear()
+    reader.written_ms[OLD] = {87: 999, 88: 1_000, 89: 1_500}
+    started = first.start(OLD, {OLD: None}, internal=False, repeated="handled")
+    assert (started.offset, started.waits) == (88, True)
+
+
+def test_latest_begins_at_the_end_if_nothing_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the second question is not answered, the partition is offline again."""
+    reader = StoredOffsets(ends={OLD: (3, 90)}, leaderless={OLD}, written_ms={OLD: {89: 999}})
+    first = FirstOffsets(reader, "latest", clock=lambda: 1_000)
+    first.start(OLD, {OLD: None}, internal=False, repeated="handled")
+    reader.leaderless.clear()
+    with monkeypatch.context() as silent:
+        silent.setattr(reader, "end_at", lambda *_: None)
+        started = first.start(OLD, {OLD: None}, internal=False, repeated="handled")
+        assert isinstance(started.found, LostPosition)
+    assert first.start(OLD, {OLD: None}, internal=False, repeated="handled").offset == 90
 
 
 def test_earliest_needs_no_control_topic() -> None:

@@ -1,9 +1,10 @@
 """How long a member waits for leaders of partitions that do not answer."""
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.client_config import consumer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
@@ -23,6 +24,9 @@ class Leaders:
         self.known_late: set[int] = set()
         """Partitions that the client knows once it has asked for their topic."""
 
+        self.refused: set[int] = set()
+        """Partitions whose leader changes between two questions."""
+
         self.timeouts_s: list[float] = []
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout_s: float) -> tuple[int, int] | None:
@@ -33,6 +37,13 @@ class Leaders:
         if partition.partition in self.without | self.known_late:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
         return 3, 9
+
+    def offsets_for_times(self, asked: list[TopicPartition], _timeout_s: float) -> list[TopicPartition]:
+        """A record was written at 100 ms."""
+        [each] = asked
+        if each.partition in self.refused:
+            return [Mock(error=KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))]
+        return [TopicPartition(each.topic, each.partition, 7 if each.offset <= 100 else OFFSET_END)]
 
     def list_topics(self, _topic: str, _timeout_s: float) -> None:
         self.known_late.clear()
@@ -97,3 +108,10 @@ def test_a_silent_leader_that_is_asked_again_takes_a_fiftieth_of_the_time(
     clock.advance(600)
     assert reader.bounds_now(ORDERS[0]) is None
     assert leaders.timeouts_s[-1] == 5.0
+
+
+def test_the_end_at_a_time_is_the_next_record_or_the_end(reader: GroupReader, leaders: Leaders) -> None:
+    """Unless a question about the partition is not answered."""
+    leaders.without, leaders.refused = {1}, {2}
+    assert [reader.end_at(each, 100) for each in ORDERS] == [7, None, None, 7]
+    assert reader.end_at(ORDERS[0], 101) == 9
