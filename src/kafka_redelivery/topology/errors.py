@@ -43,6 +43,10 @@ class ControlRecordError(TopologyError):
         self.key = key
 
 
+class NoTierError(TopologyError):
+    """A group has no tier: each was deleted. The partition of the record that has to wait halts alone."""
+
+
 class RedriveRecordError(TopologyError):
     """A record of redrive jobs was not written by this version of this project."""
 

@@ -16,7 +16,7 @@ from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.journal import Journal
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.errors import HeaderError, NoTierError
 from kafka_redelivery.topology.policy.decision import (
     DeadLetter,
     Discard,
@@ -215,7 +215,7 @@ class ReleaseBuilder:
 
         Raises:
             TopicMissingError: the ready topic of its source, or the dead-letter topic or journal that it needs, does
-                not exist.
+                not exist, or no tier does.
         """
         message = record.message
         headers = headers_of(message)
@@ -247,11 +247,7 @@ class ReleaseBuilder:
                 raise TopicMissingError((partition, record.offset), _for_missing(topic, record, headers))
             problem = f"there is no topic {topic}, and {address} is not among the sources of group {self._group}"
         elif not record.final and record.due_ms > now_ms:
-            release.moved += 1
-            tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
-            # Between tiers a record keeps its place, so that a write has as few partitions as the worker's.
-            place = partition.number if self._is_between_tiers(partition.topic, tier_topic) else number
-            self._produce(release, partition, record, tier_topic, place, list(headers))
+            self._move(release, partition, record, number, list(headers), record.due_ms - now_ms)
             return
         else:
             release.due_ms.append(record.due_ms)
@@ -281,10 +277,11 @@ class ReleaseBuilder:
             return self._dead_letter_by_hand(release, partition, record, lineage, request, now_ms)
         due_ms = now_ms if request.due_ms is None else request.due_ms
         if due_ms > now_ms:
-            topic = self._retry_topics.topic_for(due_ms - now_ms)
-            place = partition.number if self._is_between_tiers(partition.topic, topic) else lineage.partition
-            release.moved += 1
-            self._produce(release, partition, record, topic, place, with_due(headers, due_ms, due_ms - now_ms))
+            left_ms = due_ms - now_ms
+            try:
+                self._move(release, partition, record, lineage.partition, with_due(headers, due_ms, left_ms), left_ms)
+            except TopicMissingError as error:
+                return str(error)
             return None
         ready_topic = self._ready_topics.get(lineage.address) or self._look_up_ready_topic(lineage.address)
         if ready_topic is None:
@@ -293,6 +290,30 @@ class ReleaseBuilder:
         ready = ready_headers(with_due(headers, due_ms, 0))
         self._produce(release, partition, record, ready_topic, lineage.partition, ready)
         return None
+
+    def _move(
+        self,
+        release: Release,
+        partition: Partition,
+        record: TierRecord,
+        place: int,
+        headers: HeaderList,
+        remaining_ms: int,
+    ) -> None:
+        """Add the produced record for the tier in which a record waits next; ``place``: partition of its source.
+
+        Raises:
+            TopicMissingError: no tier exists any more, not even its own.
+        """
+        try:
+            topic = self._retry_topics.topic_for(remaining_ms)
+        except NoTierError as error:
+            missing = _for_missing(partition.topic, record, headers)
+            raise TopicMissingError((partition, record.offset), missing) from error
+        if self._naming.mixed_topic() not in {partition.topic, topic}:
+            place = partition.number  # so that a write has as few partitions as the worker's
+        release.moved += 1
+        self._produce(release, partition, record, topic, place, headers)
 
     def _dead_letter_by_hand(
         self,
@@ -328,9 +349,6 @@ class ReleaseBuilder:
                 return topic
             self._missing.add(topic)
         return None
-
-    def _is_between_tiers(self, topic: str, next_topic: str) -> bool:
-        return self._naming.mixed_topic() not in {topic, next_topic}
 
     def _produce(
         self,

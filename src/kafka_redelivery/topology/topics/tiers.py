@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kafka_redelivery.topology.classic.layers import LayeredRedelivery
+from kafka_redelivery.topology.errors import NoTierError
 from kafka_redelivery.topology.policy.entry import PolicyEntry, RetryPolicy
 
 SHORTEST_LADDER_TIER_MS = 1000
@@ -45,9 +46,12 @@ class TierSet:
 
         Raises:
             ValueError: ``remaining_ms`` is 0 or less, so the record belongs into the ready topic.
+            NoTierError: there is no tier.
         """
         if remaining_ms <= 0:
             raise ValueError(f"nothing remains to be waited for: {remaining_ms} ms")
+        if not (self.mixed or self.delays_ms):
+            raise NoTierError("there is no tier in which a record could wait")
         if self.mixed:
             index = bisect_right(self.delays_ms, remaining_ms)
             tier = self.delays_ms[index - 1] if index else None

@@ -298,6 +298,18 @@ def test_what_cannot_be_done_is_refused_and_waits_as_before() -> None:
     assert running.sent() == [(READY, b"0")], "of an unknown mark nothing follows"
 
 
+def test_a_delay_needs_a_tier() -> None:
+    """The last one may have been deleted a moment ago, before its partitions are revoked."""
+    running = Requested()
+    running.turn(due(QUICK, 0, due_ms=LATER))
+    running.reader.counts = {READY: 1, "DLQ.orders": 1}
+    running.find_topics()
+    running.ask(wanted(QUICK, 0, action=WaitingAction.DELAY, due_ms=LATER))
+    running.turn()
+    assert running.sent() == []
+    assert running.done().refused == {f"there is no topic {QUICK.topic}": 1}
+
+
 def test_a_tier_that_was_created_again_is_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its offsets are those of other records."""
     running = Requested()

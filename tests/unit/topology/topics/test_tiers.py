@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.topology.classic.layers import LayeredRedelivery
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.errors import NoTierError
 from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.topics.tiers import (
     LONGEST_LADDER_TIER_MS,
@@ -206,6 +207,11 @@ class TestTierFor:
         """Such a record belongs into the ready topic."""
         with pytest.raises(ValueError, match=f"nothing remains to be waited for: {remaining} ms"):
             self.LADDER.tier_for(remaining)
+
+    def test_a_group_without_tiers_says_so(self) -> None:
+        """They may have been deleted while a record waits."""
+        with pytest.raises(NoTierError):
+            TierSet((), mixed=False).tier_for(1000)
 
 
 class TestHops:
