@@ -29,6 +29,10 @@ _FETCH_AHEAD_MS = 1_000
 _SOON_MS = 2 * _FETCH_AHEAD_MS
 """Records that leave within this time are not dropped: they are needed before a fetch pays off."""
 
+_TURN_MS = 10_000
+"""How long a partition of which an operator wants records keeps others from being fetched for that. What it wants may
+need hours, as when records in front of it have to leave before."""
+
 _STOP_FACTOR = 1.5
 """Nothing is fetched beyond one and a half times the limit: with the write in progress that is ``bufferBytes``."""
 
@@ -79,22 +83,23 @@ class FullBuffer:
 
     A postponed partition of which an operator wants records is fetched at once, and kept until nothing is wanted of it
     any more. If half of the buffer is not free, others are postponed for it. These partitions are fetched one after
-    the other, so that they exceed the limit no more than a single one would.
+    the other, so that they exceed the limit no more than a single one would. If others wait, each has ten seconds.
     """
 
     def __init__(self, reader: Reader, limits: LimitsSection) -> None:
         """Keep the arguments."""
         self._reader = reader
         self._limits = limits
-        self._hurried: set[Partition] = set()
-        """The partitions that were postponed, and are fetched and kept because an operator wants records of them."""
+        self._turns: dict[Partition, int] = {}
+        """When the partitions were last fetched that were postponed and of which an operator wants records (epoch ms).
+        """
 
     def pause(
         self,
         tiers: Mapping[Partition, TierPartition],
         halted: AbstractSet[Partition],
         stopped: AbstractSet[Partition],
-        busy: Container[Partition],
+        busy: Iterable[Partition],
         now_ms: int,
         wanted: Iterable[Partition] = (),
     ) -> Collection[Partition]:
@@ -117,10 +122,13 @@ class FullBuffer:
         limit = buffer_bytes(self._limits)
         buffered = sum(tier.bytes for tier in tiers.values())
         running = [each for each in wanted if each in tiers and each not in halted and each not in stopped]
-        self._hurried.intersection_update(running)
-        hurrying = next((each for each in running if tiers[each].fetch_at_ms > now_ms), None)
+        self._turns = {each: began_ms for each, began_ms in self._turns.items() if each in running}
+        waiting = [each for each in running if tiers[each].fetch_at_ms > now_ms]
+        hurrying = min(waiting, key=lambda each: self._turns.get(each, 0), default=None)
         if buffered > (limit if hurrying is None else limit // 2):
-            dropped = self._postpone(tiers, halted, stopped, busy, now_ms)
+            turn_ms = inf if hurrying is None else _TURN_MS
+            kept = {each for each, began_ms in self._turns.items() if now_ms - began_ms < turn_ms}
+            dropped = self._postpone(tiers, halted, stopped, kept.union(busy), now_ms)
         if buffered > limit:
             leaves_soon = (
                 tier.bytes
@@ -131,7 +139,7 @@ class FullBuffer:
                 full |= tiers.keys()
         if hurrying is not None and buffered - sum(tiers[each].bytes for each in dropped) <= limit // 2:
             tiers[hurrying].fetch_at_ms = 0.0
-            self._hurried.add(hurrying)
+            self._turns[hurrying] = now_ms
         full |= {each for each, tier in tiers.items() if tier.fetch_at_ms > now_ms}
         if full != paused:
             self._reader.pause(full - paused)
@@ -143,14 +151,14 @@ class FullBuffer:
         tiers: Mapping[Partition, TierPartition],
         halted: AbstractSet[Partition],
         stopped: AbstractSet[Partition],
-        busy: Container[Partition],
+        kept: Container[Partition],
         now_ms: int,
     ) -> list[Partition]:
         """Choose the partitions to drop, those that leave last first, until half of the buffer is free."""
         later = [
             (leaves_ms, each)
             for each, tier in tiers.items()
-            if tier.trusted and each not in halted and each not in busy and each not in self._hurried
+            if tier.trusted and each not in halted and each not in kept
             if tier.next_ms is not None
             if (leaves_ms := inf if each in stopped else tier.next_ms) > now_ms + _SOON_MS
         ]

@@ -173,6 +173,23 @@ def test_wanted_partitions_are_fetched_one_after_the_other() -> None:
     assert 8 not in buffer.paused
 
 
+def test_a_wanted_partition_whose_request_does_not_get_on_gives_way_to_the_next() -> None:
+    """It may have no space in the metadata of its commit, or a write that Kafka refuses. Later it has another turn."""
+    buffer = crowded()
+    buffer.pause()
+    buffer.wanted = [buffer.name(9), buffer.name(8), buffer.name(7)]
+    order = []
+    for turn in range(4):
+        now_ms = NOW + turn * 10_000
+        buffer.pause(now_ms)
+        [fetched] = {7, 8, 9} - set(buffer.paused)
+        order.append(fetched)
+        buffer.add(fetched, 700_000, NOW + 600_000)
+        buffer.pause(now_ms + 9_999)
+        assert buffer.bytes == 700_000
+    assert order == [9, 8, 7, 9]
+
+
 def test_others_are_postponed_for_a_wanted_partition() -> None:
     """They are within the limit, but would leave no room for hours."""
     buffer = Buffer()
