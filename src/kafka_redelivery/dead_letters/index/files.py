@@ -29,7 +29,7 @@ from pydantic.dataclasses import dataclass
 from kafka_redelivery.consumers.errors import IndexUnusableError
 from kafka_redelivery.dead_letters.foreign.systems import Recognition
 
-VERSION: Final = 11
+VERSION: Final = 12
 """Of the format of all files. An index of another version is built anew."""
 
 GRACE_S: Final = 1800.0

@@ -207,13 +207,18 @@ def _columns(where: Where) -> Mapping[str, Column]:
 
 def _expires() -> Column:
     """Return when a letter expires, null if never; of one that was moved to an expiry topic when it was found."""
-    moved = F.when(~F.col("reason").eqNullSafe(Reason.EXPIRED.value), _time_in(ACTUAL_EXPIRY))
-    return F.coalesce(_time_in(EXPIRATION), moved)
+    of_record = F.when(F.col("reason").eqNullSafe(Reason.EXPIRED.value), 1).otherwise(0)
+    return F.coalesce(_time_in(EXPIRATION), _time_in(ACTUAL_EXPIRY, of_record))
 
 
-def _time_in(name: str) -> Column:
-    """Return the time in a header, null if it is 0. Of several headers the first that is a number counts."""
+def _time_in(name: str, without: Column | None = None) -> Column:
+    """Return the time in a header, null if it is 0. Of several headers the first that is a number counts.
+
+    ``without``: how many of them are left out.
+    """
     named = F.filter("headers", lambda each: each["key"] == name)
+    if without is not None:
+        named = F.slice(named, without + 1, F.size(named))
     numbers = F.filter(named, lambda each: _text(each["value"]).rlike(r"\A[0-9]{1,19}\z"))
     found = F.try_element_at(numbers, F.lit(1))["value"].cast("string").cast("decimal(19, 0)")
     return F.when(found > 0, _at(F.least(found, F.lit(LATEST_MS)).cast("bigint")))

@@ -125,7 +125,9 @@ CONTRACT: Final = (
     HeaderMeaning(
         ORIGINAL_DELIVERY_MODE, "dead letter", "`NON_PERSISTENT`, if `JMSDeliveryMode` of the source record says so."
     ),
-    HeaderMeaning(ACTUAL_EXPIRY, "dead letter, expired record", "Time at which the record was found expired."),
+    HeaderMeaning(
+        ACTUAL_EXPIRY, "dead letter, expired record", "Time at which the record, or its dead letter, was found expired."
+    ),
     HeaderMeaning(
         FAILURE_CAUSE,
         "dead letter",
@@ -299,9 +301,9 @@ def expired_dead_letter_headers(letter: Headers, now_ms: int) -> HeaderList:
     """Return the headers of an expired dead letter that moves to the expiry topic: its own, without expiration.
 
     As on a message that Artemis moves to an expiry address, ``_AMQ_ACTUAL_EXPIRY`` is the time at which it was found
-    to be expired.
+    to be expired. Of an expired record it is a second one: the first is that of the record.
     """
-    kept = [pair for pair in letter if pair[0] not in {EXPIRATION, ACTUAL_EXPIRY}]
+    kept = [pair for pair in letter if pair[0] != EXPIRATION]
     return [*kept, (ACTUAL_EXPIRY, b"%d" % now_ms)]
 
 
@@ -591,9 +593,11 @@ def read_letter_expiration(headers: Headers, reason: str) -> int:
 
     Args:
         headers: of the dead letter.
-        reason: why it died. With ``expired``, ``_AMQ_ACTUAL_EXPIRY`` is about the record, not about the dead letter.
+        reason: why it died. With ``expired``, the first ``_AMQ_ACTUAL_EXPIRY`` is about the record, and only a second
+            one about the dead letter.
     """
-    return read_expiration(headers) or (0 if reason == Reason.EXPIRED else read_expiration(headers, ACTUAL_EXPIRY))
+    found = [pair for pair in headers if pair[0] == ACTUAL_EXPIRY]
+    return read_expiration(headers) or read_expiration(found[reason == Reason.EXPIRED :], ACTUAL_EXPIRY)
 
 
 def read_expiration(headers: Headers, header: str = EXPIRATION) -> int:

@@ -31,7 +31,8 @@ DAMAGED = (b"many", b" 3", b"3\n", b"-2", b"+2", b"2.0", b"1e1", b"", b"12345678
 def _letter(number: int) -> Fetched:
     text = TEXTS[number % len(TEXTS)]
     other = TEXTS[(number * 7 + 3) % len(TEXTS)]
-    cause = {"reason": text if number % 3 else "", "exception": other, "message": text}
+    reason = "expired" if number % 16 == 0 else text if number % 3 else ""
+    cause = {"reason": reason, "exception": other, "message": text}
     headers: list[tuple[str, bytes | None]] = [
         *([("_AMQ_ORIG_ADDRESS", other.encode())] if number % 4 else []),
         ("_AMQ_ORIG_QUEUE", b"billing"),
@@ -39,6 +40,7 @@ def _letter(number: int) -> Fetched:
         *([("JMSExpiration", b"%d" % (NOW + number))] if number % 2 else []),
         *([("JMSExpiration", DAMAGED[number // 3 % len(DAMAGED)])] if number % 3 == 0 else []),
         *([("_AMQ_ACTUAL_EXPIRY", b"%d" % (NOW + number))] if number % 8 == 0 else []),
+        *([("_AMQ_ACTUAL_EXPIRY", b"%d" % (NOW - number))] if number % 32 == 0 else []),
         ("dlqDeliveryFailureCause", json.dumps(cause).encode()),
         ("h", None if number % 5 == 0 else text.encode()),
         ("n", b"\xff" if number % 7 == 0 else b"5"),

@@ -67,5 +67,7 @@ def test_a_dead_letter_that_was_moved_has_expired() -> None:
     assert read_letter_expiration(letter(b"%d" % NOW), "rejected") == NOW
     moved = expired_dead_letter_headers(letter(b"5"), NOW)
     assert read_letter_expiration(moved, "rejected") == NOW
-    assert read_letter_expiration(moved, "expired") == 0
+    expired = [("_AMQ_ACTUAL_EXPIRY", b"3")]
+    assert read_letter_expiration(expired, "expired") == 0
+    assert read_letter_expiration(expired_dead_letter_headers([*expired, *letter(b"5")], NOW), "expired") == NOW
     assert read_letter_expiration([("_AMQ_ACTUAL_EXPIRY", b"soon")], "rejected") == 0
