@@ -179,8 +179,9 @@ def print_applied(seen: AppliedPauses, lines: Iterable[str], document: Mapping[s
         if not seen.whole:
             missing = (seen.members or 0) - seen.applied
             stderr().print(
-                f"{missing} of {seen.members} processes do not obey yet: they are starting, cannot reach Kafka, or "
-                "have a version without pauses; `redelivery status` shows when they do",
+                f"{missing} of {seen.members} processes do not obey yet: they are starting, cannot reach Kafka, have a "
+                "version without pauses, or a scheduler was killed less than a minute ago; `redelivery status` shows "
+                "when they do",
                 style="yellow",
             )
     if not seen.whole:

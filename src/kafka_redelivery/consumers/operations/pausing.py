@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import reduce
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ConsumersError
@@ -32,8 +33,6 @@ Owners = Mapping[str, Mapping[str, Sequence[Partition]] | None]
 """The groups of workers and schedulers, with the partitions of each member; ``None`` = the members are unknown."""
 
 _POLL_S = 0.1
-_READ_S = 10.0
-"""How long to wait for what this process itself has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,20 +220,24 @@ def write_and_wait(
             return observed(before, owners_of(settings, listing))
         # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
         written = [*tombstones(before.processes), *decided]
-        append_control(settings.kafka, settings.naming().control_topic(), written)
+        end = append_control(settings.kafka, settings.naming().control_topic(), written)
         if on_written is not None:
             on_written(now_ms)
-        return _await(tail, before, owners_of(settings, listing), wait_s)
+        return _await(tail, written, end, owners_of(settings, listing), wait_s)
 
 
-def _await(tail: ControlTail, before: Pauses, owners: Owners, wait_s: float) -> AppliedPauses:
-    """Read what was written, and wait until the processes have noted it."""
+def _await(
+    tail: ControlTail, written: Sequence[ControlRecord], end: int, owners: Owners, wait_s: float
+) -> AppliedPauses:
+    """Wait until the processes have noted what was written up to ``end``.
+
+    No reader sees it before the transaction of a scheduler has ended that is open in the topic. It holds all the same.
+    """
     deadline_s = monotonic_s() + wait_s
     while True:
         pauses = tail.poll(_POLL_S)
+        if pauses.end < end:
+            pauses = reduce(lambda known, each: known.with_record(*each, end - 1), written, pauses)
         seen = observed(pauses, owners)
-        written, left_s = pauses.end > before.end, deadline_s - monotonic_s()
-        if written and (left_s <= 0 or (seen.whole and seen.members is not None)):
-            return seen
-        if left_s <= -_READ_S:
+        if monotonic_s() >= deadline_s or (seen.whole and seen.members is not None):
             return seen

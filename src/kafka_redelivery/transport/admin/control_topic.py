@@ -247,17 +247,27 @@ def read_permitted(
 
 def append_control(
     kafka: Mapping[str, ConfigValue], topic: str, records: Iterable[ControlRecord], timeout_s: float = _FLUSH_S
-) -> None:
+) -> int:
     """Append records and wait until Kafka has confirmed them.
+
+    Returns:
+        the offset behind the last one. A reader may reach it later, when a transaction of another process has ended.
 
     Raises:
         AdminError: Kafka refuses one, or does not answer.
     """
     producer = _producer(kafka)
     errors: list[KafkaError | None] = []
+    end = 0
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        nonlocal end
+        errors.append(error)
+        end = max(end, (message.offset() or 0) + 1)
+
     for record in records:
         try:
-            producer.produce(topic, record.value, record.key, 0, on_delivery=lambda error, _: errors.append(error))
+            producer.produce(topic, record.value, record.key, 0, on_delivery=delivered)
         except KafkaException as exception:
             errors.append(exception.args[0])
     if producer.flush(timeout_s):
@@ -265,6 +275,7 @@ def append_control(
     refused = next((error for error in errors if error is not None), None)
     if refused is not None:
         raise admin_error(f"write to {topic}", refused, f"Write on topic {topic}")
+    return end
 
 
 def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:

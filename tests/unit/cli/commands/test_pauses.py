@@ -13,7 +13,7 @@ from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.operations import pausing
 from kafka_redelivery.dead_letters import audit
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.wire.pauses import Pause, Pauses, PauseScope, PauseTarget
+from kafka_redelivery.topology.wire.pauses import Applied, Pause, Pauses, PauseScope, PauseTarget, ProcessName
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.errors import WriteAbortedError
 from kafka_redelivery.transport.protocols import ProducerRecord
@@ -21,6 +21,7 @@ from tests.unit.cli.console.consoles import CONFIGURATION
 from tests.unit.consumers.records import NOW
 
 GROUP = PauseTarget(PauseScope.GROUP)
+W1 = ProcessName("worker", "w1")
 PAUSED = Pauses(MappingProxyType({GROUP: Pause(GROUP, NOW, None)}), end=1)
 
 
@@ -39,16 +40,21 @@ class Kafka:
         self.silence: BaseException | None = None
         """What is raised when the owners of partitions are asked for."""
 
-    def append(self, *_: object) -> None:
+        self.workers: dict[str, list[object]] = {}
+        self.hidden = False
+        """Whether the transaction of another process keeps readers from what is written."""
+
+    def append(self, *_: object) -> int:
         """Write to the control topic."""
         self.done.append("control")
+        return self.before.end + 1
 
     def owners(self, *_: object) -> dict[str, dict[str, list[object]]]:
         """The processes of the group."""
         self.done.append("owners")
         if self.silence is not None:
             raise self.silence
-        return {"billing": {}, "billing.scheduler": {}}
+        return {"billing": self.workers, "billing.scheduler": {}}
 
     # The reader of the control topic.
 
@@ -62,7 +68,7 @@ class Kafka:
 
     def poll(self, _: float) -> Pauses:
         """What it says later."""
-        return Pauses(end=self.before.end + 1)
+        return self.before if self.hidden else Pauses(end=self.before.end + 1)
 
     # The writer of the audit trail.
 
@@ -89,10 +95,10 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     return found
 
 
-def _run(tmp_path: Path, command: str) -> Result:
+def _run(tmp_path: Path, command: str, *options: str) -> Result:
     file = tmp_path / "redelivery.yaml"
     file.write_text(CONFIGURATION, encoding="utf-8")
-    words = [command, "--all", "--note", "the bank is away", "--config", str(file)]
+    words = [command, "--all", "--note", "the bank is away", "--config", str(file), *options]
     return CliRunner().invoke(app, words, env={"COLUMNS": "200"})
 
 
@@ -148,6 +154,19 @@ def test_what_was_not_done_is_not_in_the_trail(
     assert ended.exit_code != exit_codes.OK
     assert "write to billing.control" in ended.stderr
     assert not kafka.done
+
+
+def test_a_pause_that_no_process_can_see_yet(tmp_path: Path, kafka: Kafka) -> None:
+    """It is written and holds. That no process obeys it is no success, whether or not there was a pause before."""
+    kafka.hidden, kafka.workers = True, {"w1": []}
+    for before in (Pauses(MappingProxyType({}), MappingProxyType({W1: Applied(1, NOW)}), end=1), PAUSED):
+        kafka.before = before
+        ended = _run(tmp_path, "pause", "--wait", "0s")
+        assert ended.exit_code == exit_codes.FAILED
+        assert "paused: group, by " in ended.stdout
+        assert "1 of 1 processes do not obey yet" in ended.stderr
+    ended = _run(tmp_path, "resume", "--wait", "0s")
+    assert (ended.exit_code, ended.stdout) == (exit_codes.FAILED, "nothing is paused\n")
 
 
 def test_a_resume_without_a_pause(tmp_path: Path, kafka: Kafka) -> None:
