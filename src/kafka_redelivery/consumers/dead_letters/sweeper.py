@@ -212,6 +212,9 @@ class ExpiryWriter:
             except WriteRefusedError as error:
                 reasons = {refused.index: refused.reason for refused in error.refused}
                 rest_written = error.rest_written
+            except WriteAbortedError:
+                self._partition_counts = {}
+                raise
         if reasons:
             self._partition_counts = {}  # look the topics up again at the next attempt
         first_refused: dict[Partition, tuple[int, str]] = {}
@@ -527,6 +530,9 @@ class Sweeper:
         except WriteAbortedError as error:
             _log.warning("rewinding to the committed offsets: %s", error)
             self._open_again(list(self._cursors))
+            # The transaction may have been committed all the same. Then these are not moved again.
+            known = {each: self._cursors[each].moved_to for each in numbers if each not in self._unplaced}
+            self.reporter.moved({each: numbers[each] for each in known if known[each] >= checkpoints[each].offset})
             return False
         for partition in moved:
             self._cursors[partition].mark_moved()

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from threading import Event
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +13,7 @@ from kafka_redelivery.consumers.clock import boottime_s, wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.sweep import sweeper_factory
 from kafka_redelivery.consumers.dead_letters.sweep_clock import SweepClock
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason
-from kafka_redelivery.consumers.dead_letters.sweeper import Sweeper, SweeperDependencies
+from kafka_redelivery.consumers.dead_letters.sweeper import ExpiryWrite, ExpiryWriter, Sweeper, SweeperDependencies
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.consumers.telemetry.observers import NoOpSweeperObserver, SweeperState
@@ -31,6 +33,7 @@ from kafka_redelivery.transport.errors import (
     RefusalCause,
     RefusedRecord,
     Unfetchable,
+    WriteAbortedError,
     WriteRefusedError,
 )
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, RebalanceListener, Writer
@@ -320,3 +323,47 @@ def test_what_is_written_beside_a_refused_letter_is_not_written_again_and_again(
         sweeper._turn()
     assert (kafka.ends[LETTERS], kafka.ends[BILLS]) == ((5, 5), (2, 2))
     assert Counter(each.value for each in kafka.moved)[b"2"] == 1
+
+
+@pytest.mark.usefixtures("ids")
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_move_of_unknown_outcome_is_counted_once(monkeypatch: pytest.MonkeyPatch, *, committed: bool) -> None:
+    """Its transaction may have been committed before the writer has lost the answer."""
+    kafka = _TwoTopics()
+    sweeper = kafka.sweeper()
+
+    def lose_answer(
+        records: Sequence[ProducerRecord], checkpoints: Mapping[Partition, Checkpoint], **_: object
+    ) -> None:
+        monkeypatch.delattr(kafka, "write")
+        if committed:
+            kafka.write(records)
+            kafka.finish(checkpoints)
+        raise WriteAbortedError("timed out")
+
+    monkeypatch.setattr(kafka, "write", lose_answer)
+    with sweeper._membership(Event()):
+        sweeper._turn()
+        sweeper._turn()
+    assert [each.value for each in kafka.moved] == [b"0", b"1", b"2"]
+    assert (sweeper.reporter.total_moved[LETTERS], sweeper.reporter.total_removed[LETTERS]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "error", [WriteRefusedError([RefusedRecord(0, "", RefusalCause.MISSING)]), WriteAbortedError("")]
+)
+def test_after_a_failed_move_the_expiry_topic_is_looked_up_again(error: Exception) -> None:
+    """It may have been created again with fewer partitions."""
+    reader, writer = StoredOffsets(counts={"EXP": 8}), Mock()
+    plan = sweep_plan(load_settings(TEXT.replace("60000", "60000, expiryAddress: EXP")))
+    expiry = ExpiryWriter(plan, cast("GroupReader", reader), writer)
+    places = []
+    for end in (error, None):
+        writer.write.side_effect = end
+        write = ExpiryWrite()
+        expiry.add(write, "EXP", _letter(0, partition=Partition(LETTERS.topic, 7)), 0)
+        places += [each.partition for each in write.records]
+        with suppress(WriteAbortedError):
+            expiry.write(write, {})
+        reader.counts = {"EXP": 2}
+    assert places == [7, 1]
