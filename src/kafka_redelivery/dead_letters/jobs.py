@@ -134,6 +134,9 @@ class _Run:
         self._refused: dict[int, str] = {}
         """Offsets of the letters of the present slice that Kafka refuses, each with its reason."""
 
+        self._paced = -1
+        """Up to which offset the letters of the present slice were waited for. A repeated chunk is not, once more."""
+
     @property
     def _job(self) -> Job:
         try:
@@ -204,7 +207,7 @@ class _Run:
         return self._ledger.actions.slice(self._name, number)
 
     def _run_slice(self, number: int, writer: WriteThread) -> None:
-        failures, self._refused = 0, {}
+        failures, self._refused, self._paced = 0, {}, -1
         with ExitStack() as writers:
             writers.callback(writer.close)
             while not self._stop.is_set():
@@ -270,8 +273,9 @@ class _Run:
             for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):
                 if job.spec.options.rate is not None:
                     self._finish(writer)  # progress is shown before the wait
-                if not self._pace.wait(len(chunk.letters)):
+                if not self._pace.wait(sum(offset > self._paced for offset, _ in chunk.letters)):
                     return
+                self._paced = max(self._paced, chunk.through)
                 made = maker.make(chunk)
                 # Asked after the letters were read: with the same id as ever, they are those that were chosen.
                 self._refuse_created_again()

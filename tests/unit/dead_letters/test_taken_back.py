@@ -20,7 +20,7 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters import draining, importing, jobs
 from kafka_redelivery.dead_letters.draining import Drain, Inbox
 from kafka_redelivery.dead_letters.importing import Import
-from kafka_redelivery.dead_letters.jobs import OpenJob
+from kafka_redelivery.dead_letters.jobs import OpenJob, Pace
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.topology.redrive.actions import ActionLog, End
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
@@ -188,10 +188,8 @@ def _sent(kafka: _Kafka) -> Counter[int]:
     return Counter(int(mark.decode().partition("@")[2].partition("/")[0]) for mark in marks)
 
 
-@pytest.mark.parametrize("chunks", [None, 1], ids=["ends_it", "begins"])
-@pytest.mark.parametrize("sizes", [COMPRESSED, SMALLER, REFUSED], ids=["compressed", "smaller", "refused"])
-def test_a_job(kafka: _Kafka, monkeypatch: pytest.MonkeyPatch, sizes: list[int], chunks: int | None) -> None:
-    """Whenever the other process has ended the job, or sent a chunk of it, each letter is sent or refused once."""
+def _prepare(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> None:
+    """Have letters of these sizes, and chunks of some of them."""
     messages = [letter(offset, user=[]) for offset in range(len(sizes))]
     for message, size in zip(messages, sizes, strict=True):
         cast("Fetched", message).value_bytes = bytes(size)
@@ -202,6 +200,31 @@ def test_a_job(kafka: _Kafka, monkeypatch: pytest.MonkeyPatch, sizes: list[int],
     monkeypatch.setattr(jobs, "read_between", read_between)
     monkeypatch.setattr(jobs, "CHUNK", max(2, len(sizes) // 2))
     monkeypatch.setattr(jobs, "_PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize("sizes", [SMALLER, REFUSED], ids=["smaller", "refused"])
+def test_a_chunk_that_is_repeated_counts_once_for_the_rate(
+    kafka: _Kafka, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """Whatever makes it be repeated, such as a letter that is refused; otherwise the job would be slower."""
+    _prepare(monkeypatch, sizes)
+    paced: list[int] = []
+
+    def wait(_: Pace, letters: int) -> bool:
+        paced.append(letters)
+        return True
+
+    monkeypatch.setattr(Pace, "wait", wait)
+    _run(kafka, len(sizes))
+    assert len(paced) > 2, "nothing was repeated"
+    assert sum(paced) == len(sizes)
+
+
+@pytest.mark.parametrize("chunks", [None, 1], ids=["ends_it", "begins"])
+@pytest.mark.parametrize("sizes", [COMPRESSED, SMALLER, REFUSED], ids=["compressed", "smaller", "refused"])
+def test_a_job(kafka: _Kafka, monkeypatch: pytest.MonkeyPatch, sizes: list[int], chunks: int | None) -> None:
+    """Whenever the other process has ended the job, or sent a chunk of it, each letter is sent or refused once."""
+    _prepare(monkeypatch, sizes)
     refused = HAVE_NO_ROOM if sizes is REFUSED else set()
     at, taken_back = 0, True
     while taken_back:  # by the first one, at one replacement after the other
