@@ -146,10 +146,13 @@ class BatchProcessor(Processor):
             return
         before = monotonic_s()
         batch: Batch = Batch(prepared.records, _deliveries(item, prepared.places), item.lane.assigned.route.group)
-        if prepared.records and not await self._call(item, batch, prepared):
-            return
-        while unknown := self._store_outcomes(item, batch, prepared, before):
-            await self._ask(partial(self.encoded, unknown), item)
+        try:
+            if prepared.records and not await self._call(item, batch, prepared):
+                return
+            while unknown := self._store_outcomes(item, batch, prepared, before):
+                await self._ask(partial(self.encoded, unknown), item)
+        finally:
+            self._batch_handler.settled()
 
     def _prepare_all(self, item: WorkItem) -> _Prepared:
         assigned, messages = item.lane.assigned, item.messages
@@ -247,7 +250,7 @@ class BatchProcessor(Processor):
                 end, held = place, str(error)
                 break
             except BaseException as error:  # noqa: BLE001 - an output that cannot be written fails its record
-                failures[place] = handler.failure(error)
+                failures[place] = handler.not_encoded(error)
         for place in sorted(failures):
             failure = failures[place]
             if place >= end:

@@ -118,6 +118,13 @@ class Handler:
             self._log_traceback(error, failure)
         return failure
 
+    def not_encoded(self, error: BaseException) -> Failure:
+        """Return the failure of a record of the last call in this thread or task, whose outputs cannot be encoded."""
+        return self.failure(error)
+
+    def settled(self) -> None:
+        """Note that what the last call in this thread or task has emitted is encoded, or never will be."""
+
     def missed(self, deadline_s: float | None, message_id: str = "") -> Failure:
         """Return the failure of a call that did not return in time.
 

@@ -231,6 +231,9 @@ class Processor:
                 after = self._store_outcome(item, failure, context, before, delivery)
             except LookUpWaits:
                 after = await self._store_later(item, cast("Context", context), before, delivery)
+            finally:
+                if context is not None and context.outputs:
+                    handler.settled()
             if after is None:
                 break
             before = after
@@ -392,7 +395,7 @@ class Processor:
                 self._hold(item, str(error), delivery)
                 return None
             except BaseException as error:  # noqa: BLE001 - an output that cannot be written fails its record
-                failure = self._handler.failure(error)
+                failure = self._handler.not_encoded(error)
         if item.abandoned:
             return None
         if failure is not None:

@@ -50,8 +50,8 @@ _NONE: Final[Mapping[str, SpanContext]] = {}
 _log = logging.getLogger(__name__)
 _logged: Final[set[type[Exception]]] = set()
 
-_last_call: ContextVar[SpanContext | None] = ContextVar("last_call", default=None)
-"""The span of the last call in this thread or task: that of the failure, if the call has failed."""
+_last_call: ContextVar[Call | None] = ContextVar("last_call", default=None)
+"""The last call in this thread or task: that of the failure, if the call has failed."""
 
 
 class Delivered(NamedTuple):
@@ -95,11 +95,14 @@ class Call:
         """The span, and the baggage of the producer."""
 
         self._token: Any = None
+        self._failed = 0
+        self._emitted = False
+        """Whether records were emitted that may not be encoded yet, so that the span has not ended with the block."""
 
     def __enter__(self) -> Self:
         with _no_failure_of_the_record():
             self._begin()
-        _last_call.set(self.context)
+        _last_call.set(self)
         self._token = attach(self.context)
         return self
 
@@ -138,18 +141,39 @@ class Call:
         with _no_failure_of_the_record():
             if error is not None:
                 self._say(error)
-            self._span.end()
+            if not self._emitted:
+                self._span.end()
 
     def failed(self, number: int) -> None:
-        """Say that so many records of the batch have failed; the call has not."""
+        """Say that so many more records of the batch have failed; the call has not."""
+        self._failed += number
         if number:
             with _no_failure_of_the_record():
-                self._span.set_attribute(names.FAILED, number)
+                self._span.set_attribute(names.FAILED, self._failed)
+
+    def not_encoded(self, error: BaseException) -> None:
+        """Say that what was emitted for a record cannot be encoded. Does nothing once the span has ended."""
+        if self._batch:
+            self.failed(1)
+        else:
+            with _no_failure_of_the_record():
+                self._say(error)
+
+    def settled(self) -> None:
+        """End the span of a call that has emitted records, if it has not ended yet."""
+        if self._emitted:
+            self._emitted = False
+            with _no_failure_of_the_record():
+                self._span.end()
 
     def onto(self, outputs: list[Output]) -> None:
-        """Let records that the handler emits continue the trace, unless it has given them headers of a trace."""
+        """Let records that the handler emits continue the trace, unless it has given them headers of a trace.
+
+        The span then ends with :meth:`settled`. Called at the end of the block.
+        """
         if not outputs:
             return
+        self._emitted = True
         carrier: dict[str, str] = {}
         names_of_traces: AbstractSet[str] = frozenset()
         pairs: HeaderList = []
@@ -252,19 +276,33 @@ class TracedHandler(Handler):
 
     def failure(self, error: BaseException) -> Failure:
         """See :class:`Handler`."""
-        context = _last_call.get()
-        if context is None:  # before a call
+        call = _last_call.get()
+        if call is None:  # before a call
             return self.inner.failure(error)
-        token = attach(context)  # the exception may be logged
+        token = attach(call.context)  # the exception may be logged
         try:
             failure = self.inner.failure(error)
         finally:
             detach(token)
-        return failure._replace(span=traceparent(context))
+        return failure._replace(span=traceparent(call.context))
+
+    def not_encoded(self, error: BaseException) -> Failure:
+        """See :class:`Handler`."""
+        call = _last_call.get()
+        if call is not None:
+            call.not_encoded(error)
+        return self.failure(error)
+
+    def settled(self) -> None:
+        """See :class:`Handler`."""
+        call = _last_call.get()
+        if call is not None:
+            call.settled()
 
     def missed(self, deadline_s: float | None, message_id: str = "") -> Failure:
         """See :class:`Handler`."""
-        context = self.running.get(message_id) or _last_call.get() or SpanContext()
+        call = _last_call.get()
+        context = self.running.get(message_id) or (SpanContext() if call is None else call.context)
         return self.inner.missed(deadline_s)._replace(span=traceparent(context))
 
     def convert_value(self, record: Record) -> None:

@@ -281,6 +281,56 @@ def test_the_users_spans_are_its_children_and_outputs_continue_it(exported: Expo
     ]
 
 
+def emit_text(found: Record, context: Context) -> None:
+    """Emit what only bytes may be, for the second record; and for the first one what can be written."""
+    context.send("log", "text" if found.offset == 2 else b"bytes")
+
+
+async def emit_text_asynchronously(found: Record, context: Context) -> None:
+    """The same."""
+    emit_text(found, context)
+
+
+def emit_text_for_each(batch: Batch) -> None:
+    """The same for each record of a batch, the first of which has failed."""
+    for each in batch:
+        emit_text(each, batch.context(each))
+    if len(batch) > 1:
+        batch.reject(batch[0], "no")
+
+
+@pytest.mark.parametrize("handler", [emit_text, emit_text_asynchronously])
+def test_an_output_that_cannot_be_encoded_fails_its_span(handler: Callable[..., Any], exported: Exported) -> None:
+    """The delivery has failed, though the call has returned."""
+    given = run(handler, record(1), record(2), record(3))
+    first, second, third = exported.all
+    assert [(each, failure.span) for each, failure in failures(given).items()] == [(1, traceparent(second))]
+    assert (first.status.status_code, third.status.status_code) == (StatusCode.UNSET, StatusCode.UNSET)
+    assert second.status.status_code is StatusCode.ERROR
+    assert (second.attributes or {})[names.ERROR_TYPE] == "TypeError"
+
+
+def test_an_output_of_a_batch_that_cannot_be_encoded_is_counted_in_its_span(exported: Exported) -> None:
+    """Beside what the handler has failed itself. So is that of a batch of one."""
+    given = run(emit_text_for_each, record(1), record(2), record(3), batch=True)
+    assert failures(given).keys() == {0, 1}
+    assert (exported.only.attributes or {})[names.FAILED] == 2
+    assert failures(given)[1].span == traceparent(exported.only)
+    assert failures(run(emit_text_for_each, record(2))).keys() == {0}
+    assert (exported.all[1].attributes or {})[names.FAILED] == 1
+
+
+def test_a_span_with_outputs_ends_also_if_they_are_not_encoded(exported: Exported) -> None:
+    """As when the handler returns something that has not run."""
+
+    def handle(_: Record, context: Context) -> object:
+        context.send("log", b"bytes")
+        return asyncio.sleep(0)
+
+    assert failures(run(handle, record(1)))
+    assert exported.only.status.status_code is StatusCode.UNSET
+
+
 def test_a_handler_does_not_see_our_header(exported: Exported) -> None:
     """Neither one of records nor one of batches."""
     seen: list[Headers] = []
