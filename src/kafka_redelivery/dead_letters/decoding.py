@@ -47,12 +47,13 @@ class Decoded(NamedTuple):
 
 
 class LetterCodecs:
-    """The codecs of the sources of a configuration."""
+    """The codecs of the sources of a configuration, each made once: it reads files, and may ask a registry."""
 
     def __init__(self, settings: LetterSource, base: Path) -> None:
         """Take the settings; ``base`` is the folder that paths of schemas are relative to."""
         self._sources = {} if isinstance(settings, OtherSystem) else {each.topic: each for each in settings.sources}
         self._base = base
+        self._made: dict[str, tuple[Codec, Codec]] = {}
 
     def of(self, letter: Letter) -> tuple[Codec, Codec]:
         """Return the codecs of key and value; those of a source that is not configured are ``raw``.
@@ -61,7 +62,11 @@ class LetterCodecs:
             SerdeError: a schema cannot be read.
         """
         source = self._sources.get(letter.origin)
-        return (RawCodec(), RawCodec()) if source is None else codecs(source, self._base)
+        if source is None:
+            return RawCodec(), RawCodec()
+        if source.topic not in self._made:
+            self._made[source.topic] = codecs(source, self._base)
+        return self._made[source.topic]
 
     def decoded(self, letter: Letter, value: bytes | None) -> tuple[Decoded, Decoded]:
         """Return key and value of a letter, decoded as far as it is possible."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
@@ -51,7 +50,7 @@ class Shown(NamedTuple):
 
 def shown_of(
     settings: LetterSource,
-    base: Path,
+    decodes: LetterCodecs,
     found: StoredLetter,
     ledger: Ledger | None = None,
     history: Sequence[Standing] = (),
@@ -62,7 +61,7 @@ def shown_of(
 
     Args:
         settings: the configuration.
-        base: its folder.
+        decodes: its codecs.
         found: the letter.
         ledger: that of its group, if that is not the one of the settings, and for its story.
         history: where it stood after each job.
@@ -72,7 +71,7 @@ def shown_of(
         TransportError: Kafka does not answer or denies access.
     """
     letter, standing, message = found
-    key, value = LetterCodecs(settings, base).decoded(letter, message.value())
+    key, value = decodes.decoded(letter, message.value())
     again = _sending_again(standing, letter)
     if ledger is None:
         return Shown(found, key, value, history, (), " ".join(("redelivery dlq", *again)) + settings.options())

@@ -77,6 +77,7 @@ def show(
 ) -> None:
     """Show one dead letter: headers, decoded key and value, what became of it, and how to send it again."""
     from kafka_redelivery.cli.views.letter import print_shown
+    from kafka_redelivery.dead_letters.decoding import LetterCodecs
     from kafka_redelivery.dead_letters.ledger import Ledger
     from kafka_redelivery.dead_letters.letter_jobs import found_letter
     from kafka_redelivery.dead_letters.showing import previous, shown_document, shown_of
@@ -84,11 +85,11 @@ def show(
     if raw is not None and (diff is not None or as_json or full):
         raise OptionError("raw", "--raw prints bytes only; leave out --diff, --full and --json")
     settings = load_letters(config, overrides)
-    ledger = Ledger(settings, of_group)
+    ledger, decodes = Ledger(settings, of_group), LetterCodecs(settings, config.parent)
 
     def read(name: str, *, with_story: bool = False) -> Shown:
         found, history = found_letter(settings, ledger, name)
-        return shown_of(settings, config.parent, found, ledger, history, with_story=with_story)
+        return shown_of(settings, decodes, found, ledger, history, with_story=with_story)
 
     shown = read(letter, with_story=raw is None and diff is None)
     if raw is not None:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import LIBRARY_ERRORS, one
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.dead_letters.decoding import LetterCodecs
 from kafka_redelivery.dead_letters.differences import changes
 from kafka_redelivery.dead_letters.index.index import LetterRow
 from kafka_redelivery.dead_letters.letter_jobs import LetterJobs
@@ -68,7 +69,7 @@ def show(console: Console, request: Request) -> Response:
     content: dict[str, Any] = {"shown": None, "frames": (), "trace_id": "", "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:
-            shown = _shown(console, row)
+            shown = _shown(console, _codecs(console), row)
         except LIBRARY_ERRORS as error:
             content["problem_of_letter"] = str(error)
         else:
@@ -130,16 +131,16 @@ def compare(console: Console, request: Request) -> Response:
         raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here, so that letters are not compared")
     row = row_of(console, request)
     other = request.query_params.get("with", "").strip()[:400]
-    found, fault = None, ""
+    found, fault, decodes = None, "", _codecs(console)
     try:
-        after = _shown(console, row)
+        after = _shown(console, decodes, row)
         if other == "previous":
             letter = after.found.letter
             other = console.book.ask(lambda ledger: previous(ledger, letter))
         before_row = one(console.letters, other)
         if before_row is None:
             raise RedriveError(f"there is no dead letter {other!r} of this group; copy the id of one")
-        before = _shown(console, before_row)
+        before = _shown(console, decodes, before_row)
         found = [
             {"path": each["path"], **{side: _text(each[side]) for side in ("before", "after") if side in each}}
             for each in changes(content_document(before), content_document(after))
@@ -149,8 +150,12 @@ def compare(console: Console, request: Request) -> Response:
     return console.page(request, "compare.html", row=row, other=other, found=found, shown=_CHANGES, fault=fault)
 
 
-def _shown(console: Console, row: LetterRow) -> Shown:
-    return shown_of(console.settings, console.base, console.read_letter(row))
+def _codecs(console: Console) -> LetterCodecs:
+    return LetterCodecs(console.settings, console.base)
+
+
+def _shown(console: Console, decodes: LetterCodecs, row: LetterRow) -> Shown:
+    return shown_of(console.settings, decodes, console.read_letter(row))
 
 
 def _text(value: object) -> str:
