@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -105,6 +106,11 @@ class WorkItem:
     def redelivered(self) -> bool:
         """Whether the records come from a ready topic, or the only record waited in place or is isolated."""
         return self.lane.assigned.redelivered or self.in_place is not None
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether the polling thread wants no further record to start: the partition is given away, or held."""
+        return self.lane.closed or self.lane.held
 
     def offsets(self) -> list[int]:
         """Offsets of the records that have an outcome."""
@@ -237,6 +243,10 @@ class WorkItem:
                 partition = self.lane.assigned.partition
                 self.lineages.append(Lineage(partition.topic, partition.number, message.offset(), 0))
             self.position += 1
+
+
+in_slot: ContextVar[WorkItem | None] = ContextVar("in_slot", default=None)
+"""The work item that this thread, a slot, handles; ``None`` in an event loop."""
 
 
 class FinishedItems(SimpleQueue["WorkItem | None"]):

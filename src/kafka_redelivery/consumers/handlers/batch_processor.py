@@ -215,7 +215,7 @@ class BatchProcessor(Processor):
         """Whether the batch is given back as it is after a call that raised: something outside it is the cause."""
         handler = self._batch_handler
         if isinstance(error, HandlerUnavailable):
-            item.hold(str(error))
+            item.hold("" if item.withdrawn else str(error))
             return True
         if not handler.asynchronous:
             return False

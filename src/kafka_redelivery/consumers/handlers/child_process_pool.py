@@ -17,6 +17,7 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError, HandlerUnavailable
+from kafka_redelivery.consumers.flow.work_item import in_slot
 from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.calls import CallArguments, CallResult, Formats, Given, load_calls
 from kafka_redelivery.consumers.handlers.child import (
@@ -45,6 +46,9 @@ _CLOSING_S: Final = 2.0
 
 _BACKOFF: Final = Backoff(1.0, 10.0)
 """Pauses after children that could not be started; each is twice as long as the one before."""
+
+_LOOK_S: Final = 0.2
+"""How often a slot that waits for a child looks whether its record is still to be handled."""
 
 _ANSWER_S: Final = 60.0
 _ANY_FORMATS: Final = Formats()
@@ -190,6 +194,7 @@ class ChildProcessPool:
         for _ in range(self._number + 1):
             child = self._take()
             try:
+                _refuse_withdrawn()
                 # From here on, as a child that is stopped or keeps Python's lock says nothing.
                 child.positions[0].set(0, first.offset, 1, monotonic_s())
                 child.give(given, self._deadlines)
@@ -207,7 +212,8 @@ class ChildProcessPool:
         """Return an idle child, or a new one if one is missing.
 
         Raises:
-            HandlerUnavailable: there is no child, and none can be started at present; or the pool is closed.
+            HandlerUnavailable: there is no child, and none can be started at present; or the pool is closed, or the
+                record is not to be handled any more.
         """
         child = self._idle_child()
         while child is None:
@@ -220,6 +226,7 @@ class ChildProcessPool:
             while not self._closed:
                 if self._idle:
                     return self._idle.popleft()
+                _refuse_withdrawn()
                 wait_s = self._backoff.due_s - monotonic_s() if self._missing else None
                 if wait_s is not None and wait_s <= 0:
                     self._missing -= 1
@@ -227,7 +234,7 @@ class ChildProcessPool:
                     return None
                 if self._problem and self._missing + self._starting == self._number:
                     raise HandlerUnavailable(self._problem)
-                self._changed.wait(wait_s)
+                self._changed.wait(_LOOK_S if wait_s is None else min(wait_s, _LOOK_S))
         raise HandlerUnavailable("the processes of the handler are being ended")
 
     def _start(self) -> Child | None:
@@ -267,6 +274,17 @@ class ChildProcessPool:
             self._alive.discard(child)
             self._missing += 1
             self._changed.notify_all()
+
+
+def _refuse_withdrawn() -> None:
+    """Keep a record from a child if its partition was given away, or is held, since its slot waits for the child.
+
+    Raises:
+        HandlerUnavailable: it is not to be handled now.
+    """
+    item = in_slot.get()
+    if item is not None and item.withdrawn:
+        raise HandlerUnavailable("the partition was given away, or is held")
 
 
 def formats_of(settings: Settings, section: HandlerSection) -> Formats:

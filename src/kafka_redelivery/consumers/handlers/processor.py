@@ -15,7 +15,7 @@ from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.session import DeliveredRecord, Disposition, Session
-from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem
+from kafka_redelivery.consumers.flow.work_item import MetOutage, WorkItem, in_slot
 from kafka_redelivery.consumers.handlers.event_loop import in_thread
 from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
@@ -132,8 +132,10 @@ class Processor:
     def run(self, item: WorkItem) -> None:
         """Handle the records of a work item in this thread, one after the other. For synchronous handlers."""
         session = None if self._sessions is None else self._sessions.of_thread()
+        in_slot.set(item)
         with suppress(StopIteration):
             self._run(item, session).send(None)  # a synchronous handler awaits nothing, so it runs to its end
+        in_slot.set(None)
         if wanted():
             handled.set(None)
 
@@ -206,7 +208,7 @@ class Processor:
                         async with deadline:
                             result = await result
                 except HandlerUnavailable as error:
-                    self._hold(item, str(error), delivery)
+                    self._hold(item, "" if item.withdrawn else str(error), delivery)
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its record
                     if asynchronous:
