@@ -141,6 +141,26 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     assert group.outputs() == exactly(range(8))
 
 
+@pytest.mark.long
+def test_a_pause_ends_with_its_topic(group: Group) -> None:
+    """If the control topic is deleted and created again, those that run obey what the new one says, as do others."""
+    group.prepare()
+    group.scheduler()
+    group.worker()
+    _joined(group, 1)
+    _obeyed(group, "pause", "--all", members=2)
+    group.send([["ok"]] * 4)
+    _stands_still(group)
+    control = f"{group.name}.control"
+    group.cluster.delete(control)
+    until(lambda: control not in group.cluster.topics(), "it is deleted")
+    group.apply()
+    group.settle()
+    assert group.outputs() == exactly(range(4))
+    _obeyed(group, "pause", "--source", group.source, members=2)
+    group.stop()
+
+
 def test_wrong_usage(group: Group) -> None:
     """A source that is not configured, a tier that does not exist, a time that has passed, no control topic."""
     group.configure()

@@ -208,17 +208,19 @@ class StatusReader:
         roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
         waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
         dead = sweep_plan(settings).topics
-        marks = topic_marks(self._calls, [each for each in (*roles, *waiting) if each in counts])
+        control = naming.control_topic()
+        marks = topic_marks(self._calls, [each for each in (*roles, *waiting, control) if each in counts])
         silent = [each for each in partitions_of([*roles, *waiting, *dead], counts) if each in leaderless]
         read, tiers, letters = (
             self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless], marks)
             for group, topics in ((settings.group, roles), (scheduler_group(settings.group), waiting), (None, dead))
         )
+        self._tail.about(marks.get(control, ""))
         pauses = self._tail.read_to_end().readable()
         owners = owners_of(settings, self._listing)
         seen, members = observed(pauses, owners), tuple(_members(owners))
         faults = [
-            *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
+            *hidden_topics([*roles, *configured_tiers(settings), *dead, control], counts),
             *(
                 f"{each} has no leader, so its records are not counted; start a broker that has a replica of it"
                 for each in silent

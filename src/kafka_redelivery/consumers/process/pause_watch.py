@@ -31,6 +31,7 @@ from kafka_redelivery.topology.wire.pauses import (
 from kafka_redelivery.topology.wire.waiting import WaitingRequest, withdrawn_requests
 from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.clients.topic_watch import TopicWatch
 from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
 
 _log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class PauseWatch:
         self._process = process
         self._health = health
         self._tail: ControlTail | None = None
+        self._topics = TopicWatch(settings.kafka)
         self.current = PausedTopics()
         """See :class:`PauseView`. Written by the watching thread."""
 
@@ -201,6 +203,11 @@ class PauseWatch:
             if not self._exists:
                 ended.wait(_ABSENT_S)
                 continue
+            topic = self._naming.control_topic()
+            found = self._topics.poll([topic], {})
+            if found and self._tail.about(found[topic].mark):
+                self._noted = 0
+                self._update(self._tail.read_to_end())
             self._update(self._tail.poll(_POLL_S))
             self._write()
             self._note()

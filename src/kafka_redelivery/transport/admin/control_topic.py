@@ -21,6 +21,7 @@ from kafka_redelivery.topology.wire.control import (
 )
 from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.admin.calls import admin_error
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.assigned_reader import AssignedReader, ReadBatch
@@ -330,8 +331,32 @@ class ControlTail:
         self._position = OFFSET_BEGINNING
         """The offset that is read next."""
 
+        self._mark = ""
+        """Of the topic that is read; empty if it is not known."""
+
         self.pauses = Pauses()
         """What was read so far."""
+
+    def about(self, mark: str) -> bool:
+        """Read from the start if the name stands for another topic now: what was read is about a deleted one.
+
+        The client would go on at the same offset, or at the start if there is none, and say nothing.
+
+        Args:
+            mark: that of the present topic; empty if it is not known.
+
+        Returns:
+            whether it is another one.
+        """
+        before, self._mark = self._mark, mark or self._mark
+        if not is_other_topic(before, mark):
+            return False
+        _log.warning("topic %s was deleted and created again: what it said before is void", self._topic)
+        self.pauses, self._position = Pauses(), OFFSET_BEGINNING
+        self._records = None if self._records is None else {}
+        if self._assigned:
+            self._reader.assign({self._only: OFFSET_BEGINNING})
+        return True
 
     def exists(self) -> bool:
         """Return whether there is a control topic. From then on it is read.

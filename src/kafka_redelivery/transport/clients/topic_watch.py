@@ -47,7 +47,7 @@ class TopicWatch:
         self._report: Report = report or (lambda *_, **__: None)
         self._outage = Outage(_SUBJECT, report)
         self._pending: _Answers | None = None
-        self._ask_at_s = monotonic() + _INTERVAL_S
+        self._ask_at_s = 0.0
         self._unanswered = False
         """Whether the last question of :meth:`poll` had no answer."""
 
