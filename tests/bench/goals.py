@@ -22,6 +22,8 @@ WIDE_RATE, WIDE_CPU, WIDE_P50_MS, WIDE_P99_MS = 0.7, 1.7, 40, 150
 MANY_GROWTH = 1.2
 BUILD_PER_CORE, ASK_S = 100_000, 1.0
 VIEW_MS, CONSOLE_FLAT = 300, 1.2
+FIRST_TIMES = 1.5
+"""Of the start of a Spark job to its first commit, beside a bare one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ def ratio_goal(result: Result) -> float | None:
             return 0.6
         case "spark":
             return 0.5 if result.params["fail_ratio"] else 0.7
+        case "dataframe" if "fail_ratio" not in result.params:
+            return 0.5
+        case "dataframe":
+            return 0.65 if result.params["fail_ratio"] else 0.8
         case "keys" if result.params["ordering"] == "key":
             return 0.9
         case _:
@@ -192,8 +198,12 @@ def _outage(result: Result) -> Iterator[Goal]:
 
 
 def _spark(result: Result) -> Iterator[Goal]:
-    failing = float(str(result.params["fail_ratio"]))
-    what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
+    what = f"Spark, {result.params['handler']}"
+    if result.seconds is not None:
+        yield Goal(what, f"<= {FIRST_TIMES:g} times", f"{result.ratio or 0:.2f}", (result.ratio or 0) <= FIRST_TIMES)
+        return
+    if "fail_ratio" in result.params:
+        what += f", {float(str(result.params['fail_ratio'])):.0%} fail"
     yield from _ratio(result, what)
 
 
@@ -275,6 +285,7 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "index": _index,
     "console": _console,
     "spark": _spark,
+    "dataframe": _spark,
     "many": _many,
     "typed": lambda _: iter(()),  # it compares kinds of handlers
     "codecs": lambda _: iter(()),  # it compares formats

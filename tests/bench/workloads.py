@@ -43,6 +43,7 @@ class Workload(StrEnum):
     INDEX = "index"
     CONSOLE = "console"
     SPARK = "spark"
+    DATAFRAME = "dataframe"
     WIDE = "wide"
     MANY = "many"
     TYPED = "typed"
@@ -64,6 +65,7 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.INDEX: index.run,
     Workload.CONSOLE: console.run,
     Workload.SPARK: spark.run,
+    Workload.DATAFRAME: spark.run_dataframe,
     Workload.WIDE: wide.run,
     Workload.MANY: many.run,
     Workload.TYPED: typed.run,
