@@ -138,9 +138,9 @@ class _Scene:
         outputs, dead = expected(self._sent, by_handler=self._point.by_handler)
         if self._point.role == "worker":
             return judge(self._group, outputs=outputs, dead=dead)
-        # The scheduler dead-letters what it cannot release, and it keeps no journal.
+        # The scheduler dead-letters what it cannot release.
         refused = self._refused
-        return judge(self._group, outputs=outputs - refused, dead=dead | refused, unjournalled=refused)
+        return judge(self._group, outputs=outputs - refused, dead=dead | refused)
 
     def _prepare(self) -> None:
         point, group = self._point, self._group

@@ -22,21 +22,18 @@ class Verdict:
     details: str
 
 
-def judge(
-    group: Group, *, outputs: AbstractSet[int], dead: AbstractSet[int], unjournalled: AbstractSet[int] = frozenset()
-) -> Verdict:
+def judge(group: Group, *, outputs: AbstractSet[int], dead: AbstractSet[int]) -> Verdict:
     """Compare the written records with the expected ones.
 
     Args:
         group: has nothing pending and is stopped; its journal is read, too, if it has one.
         outputs: numbers that must be among the outputs, once.
         dead: numbers that must be among the dead letters, once.
-        unjournalled: numbers whose final outcome a scheduler wrote, which keeps no journal.
     """
     checks = [("outputs", group.outputs(), outputs), ("dead letters", group.dead(), dead)]
     if group.configuration["journal"]:
         numbers = {(record.partition, record.offset): number(record) for record in group.cluster.read(group.source)}
-        checks.append(("journal", _ended(group, numbers), set(numbers.values()) - unjournalled))
+        checks.append(("journal", _ended(group, numbers), set(numbers.values())))
     lost = doubled = 0
     details = []
     for name, found, wanted in checks:
