@@ -137,6 +137,9 @@ class _Run:
         self._paced = -1
         """Up to which offset the letters of the present slice were waited for. A repeated chunk is not, once more."""
 
+        self._given: tuple[bytes | None, Mapping[int, int]] | None = None
+        """The edited value and the earlier sends of the present slice. They do not change while it is sent."""
+
     @property
     def _job(self) -> Job:
         try:
@@ -207,7 +210,7 @@ class _Run:
         return self._ledger.actions.slice(self._name, number)
 
     def _run_slice(self, number: int, writer: WriteThread) -> None:
-        failures, self._refused, self._paced = 0, {}, -1
+        failures, self._refused, self._paced, self._given = 0, {}, -1, None
         with ExitStack() as writers:
             writers.callback(writer.close)
             while not self._stop.is_set():
@@ -265,9 +268,8 @@ class _Run:
                 "cannot be read or does not fit its letters, so another program or person has written there; see who "
                 f"may, then end the job with: {self._command('cancel')}"
             )
-        maker = _ChunkMaker(
-            self._settings, self._ledger, job, number, wall_clock_ms, self._edited(), self._sends(number), self._refused
-        )
+        self._given = self._given or (self._edited(), self._sends(number))
+        maker = _ChunkMaker(self._settings, self._ledger, job, number, wall_clock_ms, *self._given, self._refused)
         try:
             pending = job.owned[number].after(progress.through)
             for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):

@@ -215,7 +215,15 @@ def test_a_chunk_that_is_repeated_counts_once_for_the_rate(
         return True
 
     monkeypatch.setattr(Pace, "wait", wait)
+    asked: list[int] = []
+
+    def sends(_: object, number: int) -> dict[int, int]:
+        asked.append(number)
+        return {}
+
+    monkeypatch.setattr(jobs._Run, "_sends", sends)
     _run(kafka, len(sizes))
+    assert asked == [0], "what earlier jobs have sent is asked for once"
     assert len(paced) > 2, "nothing was repeated"
     assert sum(paced) == len(sizes)
 

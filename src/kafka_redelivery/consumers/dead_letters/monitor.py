@@ -42,6 +42,7 @@ from kafka_redelivery.topology.wire.headers import (
     ORIG_QUEUE,
     read_expiration,
 )
+from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.assigned_reader import AssignedReader
@@ -220,6 +221,9 @@ class DeadLetterCounter:
         self._sources = {source.topic.encode(): source.topic for source in settings.sources}
         self._next_offsets: dict[Partition, int] = {}
         self._summaries: dict[Partition, dict[DeadLetterLabel, DeadLetterSummary]] = {}
+        self._marks: dict[str, str] = {}
+        """The mark of each topic, as far as it is known."""
+
         self._max_segments = MAX_SEGMENTS
         self._retention_ms: dict[str, int | None] = {}
         self._plan = sweep_plan(settings)
@@ -240,8 +244,10 @@ class DeadLetterCounter:
             for each partition the next offset to read.
         """
         self._retention_ms = {name: _retention(topic) for name, topic in topics.items()}
+        again = {name for name, topic in topics.items() if is_other_topic(self._marks.get(name, ""), topic.mark)}
+        self._marks |= {name: topic.mark for name, topic in topics.items() if topic.mark}
         wanted = set(wanted)
-        for partition in self._next_offsets.keys() - wanted:
+        for partition in [each for each in self._next_offsets if each not in wanted or each.topic in again]:
             del self._next_offsets[partition], self._summaries[partition]
         for partition in wanted:
             bounds = topics[partition.topic].bounds.get(partition.number)
@@ -251,7 +257,7 @@ class DeadLetterCounter:
 
     def _keep_within(self, partition: Partition, bounds: Bounds) -> None:
         position = self._next_offsets.get(partition)
-        if position is None or position > bounds.end:  # a new partition, or its topic was deleted and created again
+        if position is None or position > bounds.end:  # new, or a broker without ids has another topic of the name
             self._next_offsets[partition], self._summaries[partition] = bounds.start, {}
             return
         self._next_offsets[partition] = max(position, bounds.start)

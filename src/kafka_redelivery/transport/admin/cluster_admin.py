@@ -39,7 +39,13 @@ from kafka_redelivery.topology.wire.topic_mark import is_void, topic_mark
 from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls, values_of
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
-from kafka_redelivery.transport.admin.topics import allowed_operations, describe_topics, is_led, topic_config_entries
+from kafka_redelivery.transport.admin.topics import (
+    allowed_operations,
+    cluster_id,
+    describe_topics,
+    is_led,
+    topic_config_entries,
+)
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.opening import open_admin
@@ -189,7 +195,11 @@ class ClusterAdmin:
         partitions = [each for topic in near.values() for each in _partitions_of(topic)]
         starts = self._list_offsets(partitions, OffsetSpec.earliest())
         ends = self._list_offsets(partitions, OffsetSpec.latest())
-        return {name: _facts(topic, starts, ends, configs.get(name, {})) for name, topic in found.items()}
+        cluster = cluster_id(self._calls)
+        return {
+            name: _facts(topic, starts, ends, configs.get(name, {}), topic_mark(cluster, str(topic.topic_id)))
+            for name, topic in found.items()
+        }
 
     def _list_offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         return list_offsets(self._calls, partitions, spec, passed_on=_GONE)
@@ -390,7 +400,7 @@ def _facts(
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
     configs: Mapping[str, ConfigEntry],
-    mark: str = "",
+    mark: str,
 ) -> TopicFacts:
     return TopicFacts(
         name=topic.name,

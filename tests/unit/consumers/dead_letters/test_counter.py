@@ -30,12 +30,15 @@ ORDERS: HeaderList = [(ORIG_ADDRESS, b"orders")]
 REJECTED = DeadLetterLabel("orders", "rejected")
 
 
-def topics(*bounds: tuple[int, int], retention: str = "-1") -> dict[str, TopicFacts]:
+def topics(*bounds: tuple[int, int], retention: str = "-1", mark: str = "") -> dict[str, TopicFacts]:
     """The dead-letter topic, with these partition bounds."""
     found = {number: Bounds(*each) for number, each in enumerate(bounds)}
     configs = {"retention.ms": retention}
-    facts = TopicFacts(name="DLQ.orders", partitions=len(bounds), replication_factor=1, configs=configs, bounds=found)
-    return {"DLQ.orders": facts}
+    return {
+        "DLQ.orders": TopicFacts(
+            name="DLQ.orders", partitions=len(bounds), replication_factor=1, configs=configs, bounds=found, mark=mark
+        )
+    }
 
 
 def counting(*more: str, sources: str = "sources: [{topic: orders}]") -> DeadLetterCounter:
@@ -93,13 +96,15 @@ def test_deleted_dead_letters_are_dropped() -> None:
 
 
 def test_a_topic_that_was_created_again_is_read_from_its_start() -> None:
-    """Its end is before the position."""
-    counter = counting()
-    counter.assign(topics((0, 9)), [DLQ])
-    counter.add([dead(offset) for offset in range(9)])
-    assert counter.assign(topics((0, 2)), [DLQ]) == {DLQ: 0}
-    counter.add([dead(0)])
-    assert kinds(counter)[REJECTED].depth == 1
+    """Its id is another one; of a broker without ids, its end is before the position."""
+    for older, present, end in (("", "", 2), ("aaaa11111111", "aaaa22222222", 20)):
+        counter = counting()
+        counter.assign(topics((0, 9), mark=older), [DLQ])
+        counter.add([dead(offset) for offset in range(9)])
+        assert counter.assign(topics((0, 9)), [DLQ]) == {DLQ: 9}
+        assert counter.assign(topics((0, end), mark=present), [DLQ]) == {DLQ: 0}
+        counter.add([dead(0)])
+        assert kinds(counter)[REJECTED].depth == 1
 
 
 def test_a_partition_that_another_scheduler_counts_is_dropped() -> None:
