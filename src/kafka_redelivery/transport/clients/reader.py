@@ -51,6 +51,10 @@ _WAITING_SHARE = 0.02
 
 _LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
+_SETTLE_S = 1.0
+_SETTLE_INTERVAL_S = 0.1
+"""One rebalance is often followed by another: a part is given back, then another is assigned."""
+
 _LOG_GROUP_EVERY_S = 60.0
 
 _NAME_TAKEN = [KafkaError(each).str() for each in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID)]
@@ -90,7 +94,7 @@ class GroupReader:
             leave_on_close: whether a static member leaves its group when it is closed.
         """
         self._leave_on_close = leave_on_close
-        self._closing = False
+        self._closing = self._rebalanced = False
         self._listener: RebalanceListener
         self._config = config
         self._login = None if report is None else LoginWatch(config, report)
@@ -450,12 +454,30 @@ class GroupReader:
         self._closing = True
         if self._login is not None:
             self._login.close()
-        if self._leave_on_close:
-            with suppress(KafkaException):
+        with suppress(KafkaException, SystemError):
+            if self._leave_on_close:
                 self.leave()
+            else:
+                self._settle()
         self._consumer.close()
 
+    def _settle(self) -> None:
+        """Answer the rebalances of the time in which nothing was fetched, so that none is left to the client's close.
+
+        The client adds one that revokes everything, and ends the group when one of the two is answered. It may then
+        drop the answer to the other one without a reply, and the close waits for that for ever, with Python's lock
+        (librdkafka#4041).
+        """
+        self.pause(self._starts)
+        end_s, wait_s = monotonic() + _SETTLE_S, 0.0
+        while monotonic() < end_s:
+            self._rebalanced = False
+            if self._consumer.poll(wait_s) is None and not self._rebalanced:
+                return
+            wait_s = _SETTLE_INTERVAL_S if self._rebalanced else 0.0
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._rebalanced = True
         if self._closing:
             return  # the client answers no requests any more, and gives these partitions back at once
         self._joined = True
@@ -495,6 +517,7 @@ class GroupReader:
         self._unassign(self._listener.lost, partitions)
 
     def _unassign(self, notify: Callable[[Iterable[Partition]], None], partitions: list[TopicPartition]) -> None:
+        self._rebalanced = True
         gone = [Partition(entry.topic, entry.partition) for entry in partitions]
         self._paused.difference_update(gone)
         for partition in gone:

@@ -51,6 +51,9 @@ class Leaders:
     def poll(self, _timeout_s: float) -> None:
         """Nothing has arrived."""
 
+    def pause(self, _partitions: list[TopicPartition]) -> None:
+        """Nothing is assigned."""
+
     def close(self) -> None:
         """Nothing is open."""
 

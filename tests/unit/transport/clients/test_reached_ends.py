@@ -58,7 +58,7 @@ class Client:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Fetch them."""
 
-    resume = assign = incremental_assign
+    resume = pause = assign = incremental_assign
 
     def close(self) -> None:
         """Nothing is open."""
