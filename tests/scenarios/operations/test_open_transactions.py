@@ -13,6 +13,24 @@ from tests.scenarios.waiting import until
 pytestmark = pytest.mark.kafka
 
 
+def test_a_pause_that_no_reader_sees_yet(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written, which the command says, and the transaction is named that hides it."""
+    group.prepare()
+    control = f"{group.name}.control"
+    producer = group.cluster.begin(control, [script(0, ["ok"])])
+    producer.flush(45)
+    paused = in_process("pause", "--all", "--wait", "0s", file=group.file)
+    assert (paused.code, paused.out.splitlines()[0][:13]) == (exit_codes.OK, "paused: group"), paused.err
+    monkeypatch.setattr(status, "_OPEN_MS", -60_000)
+    shown = in_process("status", file=group.file)
+    assert shown.code == exit_codes.FAILED
+    assert "paused: group" not in shown.out
+    assert "are in or behind a transaction that is open since 20" in shown.out
+    assert f"abort --topic {control} --partition 0 --start-offset" in shown.out
+    producer.abort_transaction(45)
+    until(lambda: "paused: group" in in_process("status", file=group.file).out, "all see it")
+
+
 def test_what_no_reader_sees_yet(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short transaction is no fault. When it has ended, nothing is hidden any more."""
     group.prepare(partitions=1)

@@ -211,9 +211,14 @@ class StatusReader:
         control = naming.control_topic()
         marks = topic_marks(self._calls, [each for each in (*roles, *waiting, control) if each in counts])
         silent = [each for each in partitions_of([*roles, *waiting, *dead], counts) if each in leaderless]
-        read, tiers, letters = (
+        read, tiers, letters, own = (
             self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless], marks)
-            for group, topics in ((settings.group, roles), (scheduler_group(settings.group), waiting), (None, dead))
+            for group, topics in (
+                (settings.group, roles),
+                (scheduler_group(settings.group), waiting),
+                (None, dead),
+                (None, [control]),
+            )
         )
         self._tail.about(marks.get(control, ""))
         pauses = self._tail.read_to_end().readable()
@@ -235,7 +240,7 @@ class StatusReader:
         ]
         now_ms = wall_clock_ms()
         records, few = self._records(waiting, tiers, report), self._counted(read)
-        faults += self._open({**read.hidden(), **tiers.hidden()}, now_ms)
+        faults += self._open({**read.hidden(), **tiers.hidden(), **own.hidden()}, now_ms)
         if seen.members is None or any(each.group != settings.group for each in members):
             faults += _overdue(records, seen, now_ms)
         faults += _reported(seen, now_ms)
