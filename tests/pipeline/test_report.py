@@ -17,12 +17,17 @@ from kafka_redelivery.cli.main import app
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.frames import DONE, IN_HAND, IN_PLACE, UNREAD
 from kafka_redelivery.pipeline.lake.table import read_table
-from kafka_redelivery.pipeline.report.figures import pending
+from kafka_redelivery.pipeline.report.figures import died_once, pending
 from kafka_redelivery.pipeline.report.page import page
 from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import ready_headers, retry_headers
+from kafka_redelivery.topology.wire.headers import (
+    HeaderList,
+    expired_dead_letter_headers,
+    ready_headers,
+    retry_headers,
+)
 from tests.pipeline.letters import FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
@@ -168,6 +173,26 @@ def _retry(source: str, offset: int, deliveries: int) -> Sent:
 
 def _ready(source: str, offset: int, deliveries: int) -> Sent:
     return Sent(b"{}", b"k", ready_headers(_retry(source, offset, deliveries).headers), 0, FIRST_MS + 1000 * deliveries)
+
+
+def test_a_letter_that_was_moved_counts_once(spark: SparkSession) -> None:
+    """When it died, if the archive or its topic has that, and otherwise when it was moved."""
+    old: HeaderList = [("redrive", b"job/0@1/1"), ("JMSExpiration", b"5")]
+    found = [("_AMQ_ACTUAL_EXPIRY", b"4")]
+    rows = [
+        ("DLQ", 0, "billing", "orders-0@1", "rejected", old),
+        ("EXP", 0, "billing", "orders-0@1", "rejected", expired_dead_letter_headers(old, 6)),
+        ("DLQ", 1, "billing", "orders-0@1", "rejected", old[1:]),  # before it was sent again
+        ("EXP", 1, "billing", "orders-0@2", "rejected", expired_dead_letter_headers(old, 6)),
+        ("DLQ", 2, "billing", "orders-0@3", "expired", found),
+        ("EXP", 2, "billing", "orders-0@3", "expired", expired_dead_letter_headers(found, 6)),
+        ("EXP", 3, "billing", "orders-0@4", "expired", found),
+        ("EXP", 4, None, None, None, None),
+    ]
+    kinds = "topic string, offset int, origin_group string, origin_message_id string, reason string"
+    letters = spark.createDataFrame(rows, f"{kinds}, headers array<struct<key: string, value: binary>>")
+    kept = {(row["topic"], row["offset"]) for row in died_once(letters).collect()}
+    assert kept == {("DLQ", 0), ("DLQ", 1), ("EXP", 1), ("DLQ", 2), ("EXP", 3), ("EXP", 4)}
 
 
 def test_records_in_a_handler_count_as_waiting(spark: SparkSession) -> None:

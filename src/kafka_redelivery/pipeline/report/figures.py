@@ -21,6 +21,7 @@ from kafka_redelivery.pipeline.frames import (
     DONE,
     ORIGIN,
     Frames,
+    header,
     header_number,
     header_text,
     header_time,
@@ -34,7 +35,14 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import FailureDetails, Reason
-from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
+from kafka_redelivery.topology.wire.headers import (
+    ACTUAL_EXPIRY,
+    DELIVERY_COUNT,
+    ORIG_ADDRESS,
+    ORIG_MESSAGE_ID,
+    REDRIVE,
+    TIMESTAMP,
+)
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -88,6 +96,8 @@ class TopicFrames:
     def letters(self, table: str | None, where: Where | None = None) -> DataFrame:
         """Return one row for each dead letter in the archive, and for each newer one in the topics.
 
+        One that was moved to an expiry topic counts when it died, if that is known.
+
         Args:
             table: the archive; ``None`` = the topics alone.
             where: which letters have true in the column ``selected``; ``None`` = all.
@@ -109,6 +119,8 @@ class TopicFrames:
             self._settings.group,
         )
         whole = newer if archived is None else newer.unionByName(archived)
+        if sweep_plan(self._settings).moving:
+            whole = died_once(whole)
         selected = F.lit(True) if where is None else condition(where)  # noqa: FBT003 - a literal
         return _for_report(whole.withColumn("selected", F.coalesce(selected, F.lit(False))), details)  # noqa: FBT003
 
@@ -172,6 +184,22 @@ class TopicFrames:
         return self._frames.records(
             (each, max(self._starts[each], archived_ends.get(each, 0)), self._ends[each]) for each in partitions
         )
+
+
+def died_once(letters: DataFrame) -> DataFrame:
+    """Leave letters out that were moved to an expiry topic, where there are those that they were before."""
+    expiries = F.size(F.filter("headers", lambda each: each["key"] == ACTUAL_EXPIRY))
+    of_record = F.when(F.col("reason").eqNullSafe(Reason.EXPIRED.value), 1).otherwise(0)
+    moved = F.coalesce(expiries > of_record, F.lit(False))  # noqa: FBT003 - a literal
+    death = {
+        "of_group": F.col("origin_group"),
+        "of_record": F.col("origin_message_id"),
+        "of_redrive": F.coalesce(header(REDRIVE), F.lit(b"")),
+    }
+    before = letters.where(~moved)
+    first = before.select(*(column.alias(name) for name, column in death.items()))
+    others = letters.where(moved).withColumns(death).join(first, list(death), "left_anti").drop(*death)
+    return before.unionByName(others)
 
 
 def _for_report(letters: DataFrame, details: FailureDetails) -> DataFrame:
