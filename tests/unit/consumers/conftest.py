@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_redelivery.consumers.handlers import processor
-from kafka_redelivery.consumers.worker import worker
 from kafka_redelivery.consumers.writes import committer, engine
 from kafka_redelivery.topology.backoff import Backoff
 
@@ -16,7 +15,6 @@ def one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch, one_slice: None) -> None:  # noqa: ARG001 - what a seed leads to needs it
-    """A worker that hardly waits for its slots, and not for more outcomes before a write nor after an aborted one."""
-    monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
+    """A worker that waits neither for more outcomes before a write nor after an aborted one."""
     monkeypatch.setattr(committer, "LINGER_S", 0.0)
     monkeypatch.setattr(engine, "_BACKOFF", Backoff(0.0, 0.0))

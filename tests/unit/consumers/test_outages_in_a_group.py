@@ -8,6 +8,8 @@ from kafka_redelivery.consumers.flow.outages import SPREAD_S
 from tests.unit.consumers.outage_group import AWAY_S, LONGEST_S, RAMP_S, ROUND_S, SLOTS, WORKERS, Member, WorkerGroup
 from tests.unit.consumers.simulation import ControlTopic
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 
 def _assert_no_stampede(member: Member) -> None:
     """From second to second the calls in flight at most double."""
