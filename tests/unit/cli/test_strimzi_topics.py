@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import jsonschema
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
@@ -19,6 +19,7 @@ from kafka_redelivery.topology.cluster.plan import KEEP_ALL, PlannedTopic, Role,
 from kafka_redelivery.topology.config.loading import load_settings
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "deploy/schemas/kafkatopic.json").read_text(encoding="utf-8"))
+VALIDATOR = Draft202012Validator(SCHEMA)
 TEXT = "group: billing\nkafka: {bootstrap.servers: 'nowhere:1'}\nsources: [{topic: orders}, {topic: Order_lines}]\n"
 SOURCES = {name: TopicFacts(name=name, partitions=6, replication_factor=3) for name in ("orders", "Order_lines")}
 
@@ -32,7 +33,7 @@ def specifications(found: TopologyPlan, existing: Mapping[str, TopicFacts]) -> d
     """The specification of each topic by the topic's name."""
     resources = strimzi_topics(found, existing)
     for each in resources:
-        jsonschema.validate(each, SCHEMA)
+        VALIDATOR.validate(each)
     assert len({each["metadata"]["name"] for each in resources}) == len(resources)
     return {each["spec"].get("topicName", each["metadata"]["name"]): each["spec"] for each in resources}
 

@@ -63,7 +63,7 @@ def test_spark_decodes_text_and_json_itself(tmp_path: Path) -> None:
 
 def test_a_registry_that_is_away_decides_nothing(tmp_path: Path) -> None:
     """Its error names it, and the micro-batch is tried again."""
-    away = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+    away = {"format": "avro", "registry": {"url": "http://127.0.0.1:1", "max.retries": 0}}
     found = codecs(tmp_path, {}, away, {})
     with pytest.raises(SchemaSourceUnavailable, match=r"127\.0\.0\.1:1"):
         found.read("t", None, ORDER, None, None)
