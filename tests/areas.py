@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+import pytest
+
 QUICK: Final = ("tests/unit", "tests/parity")
 """What `./dev test` runs: nothing but this process, neither Java nor a broker, a browser or another program."""
 
@@ -57,3 +59,13 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "harness": ("tests/harness",),
 }
 """The folders of each area."""
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Return whether nothing but quick tests runs."""
+    return all(argument.startswith(QUICK) for argument in config.args)
+
+
+def draws_less(config: pytest.Config) -> bool:
+    """Return whether each property gets fewer examples, and each test one seed: ``verify`` draws all again."""
+    return is_quick(config) and config.getoption("hypothesis_profile") is None

@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.areas import draws_less
 from tests.rare import is_rare, lost_choices
 
 _IMAGES_S = 600
@@ -33,7 +34,8 @@ class Part:
 
 
 _SEEDS: Final = 2
-"""With so many seeds every run repeats a test that draws random numbers; with ``--long`` it has the others."""
+"""With so many seeds every run repeats a test that draws random numbers, except one of the quick tests alone; with
+``--long`` it has the others."""
 
 _REST: Final = ("",)
 
@@ -112,6 +114,7 @@ def part_of(kind: str, nodeid: str) -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by the fixtures that they use, and deselect the ones that the options exclude."""
+    seeds = 1 if draws_less(config) else _SEEDS
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
@@ -120,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(_IMAGES_S))
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SPARK_S))
-        if is_rare(*_parts(item)) or _seed(item) >= _SEEDS:
+        if is_rare(*_parts(item)) or _seed(item) >= seeds:
             item.add_marker(pytest.mark.full if item.get_closest_marker("crash") else pytest.mark.long)
     if config.args == ["tests"] and (lost := lost_choices({_parts(item) for item in items})):
         raise pytest.UsageError(f"tests/rare.py keeps what does not exist: {lost}")

@@ -1,29 +1,37 @@
-"""Options, marks and fixtures of all tests, and the broker that they share."""
+"""Options, marks and fixtures of all tests, and the broker that they share.
 
+The quick tests import nothing of the broker and of the scenarios, which would double the start of each process.
+"""
+
+from __future__ import annotations
+
+import gc
 import logging
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.logging import LoggingPlugin
 from hypothesis import settings
 
-from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
-from tests import jvm
-from tests.areas import QUICK
+from tests.areas import draws_less, is_quick
+
+if TYPE_CHECKING:
+    from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 # A busy machine makes any example slow now and then; that says nothing about the code.
-settings.register_profile("usual", deadline=None, max_examples=30)
-settings.register_profile("quick", deadline=None, max_examples=15)
+settings.register_profile("usual", deadline=None, max_examples=15)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("usual")
 
 pytest_plugins = [
     "pytester",
+    "tests.cases",
     "tests.choosing",
     "tests.crash.table",
     "tests.distribution",
     "tests.no_skips",
-    "tests.scenarios.fixtures",
 ]
 
 _QUERY_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -32,14 +40,26 @@ _QUERY_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what the chosen tests need.
 
-    The quick tests draw half of the examples of each property. For the others the JVMs of Kafka and Spark are made
-    to start sooner.
+    For others than the quick tests the JVMs of Kafka and Spark are made to start sooner.
     """
-    if all(argument.startswith(QUICK) for argument in config.args):
-        if config.getoption("hypothesis_profile") is None:
-            settings.load_profile("quick")
-    else:
+    if draws_less(config):
+        settings.load_profile("quick")
+    if not is_quick(config):
+        from tests import jvm  # noqa: PLC0415 - see above
+
+        config.pluginmanager.import_plugin("tests.scenarios.fixtures")
         jvm.configure(config)
+
+
+def pytest_collection() -> None:
+    """Let the garbage collector rest while modules are imported, which makes much and leaves nothing behind."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let it look only at what tests make: it would look again and again at thousands of tests and all modules."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -61,6 +81,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """Start one broker for the whole session; ``unique`` names keep the tests apart."""
+    from kafka_redelivery.transport.broker.embedded import EmbeddedKafka  # noqa: PLC0415 - see above
+
     broker = EmbeddedKafka()
     broker.start()
     try:

@@ -24,6 +24,7 @@ from kafka_redelivery.topology.wire.headers import (
     ready_headers,
     retry_headers,
 )
+from tests.examples import share
 
 NOW = 1_780_000_000_000
 LONG_MAX = 2**63 - 1
@@ -189,7 +190,7 @@ class TestInOrder:
             assert read_waiting(retry) == (2, ("orders", 3))
             assert read_redelivery(ready_headers(retry, in_order=True)) == (read_lineage(retry), 2, user)
 
-    @settings(max_examples=400)
+    @settings(max_examples=share(1500))
     @given(USERS, st.integers(0, 7), VALUES)
     def test_no_value_makes_a_difference(self, user: Headers, index: int, value: bytes | None) -> None:
         """A damaged value, and one of our names among the user's, are read, or named, as in any other order."""
