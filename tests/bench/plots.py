@@ -11,6 +11,7 @@ from tests.bench.goals import ratio_goal
 from tests.bench.result import QUANTILES, Lateness, Result
 
 _OURS, _NAIVE, _GOAL = "#1f6f8b", "#b0b0b0", "#c0392b"
+_PARTS = {"worker": _OURS, "scheduler": "#e0a030", "broker": _NAIVE}
 
 
 def draw(results: Sequence[Result], folder: Path) -> list[Path]:
@@ -24,6 +25,9 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
     ratios = [(result, goal) for result in results if (goal := ratio_goal(result)) is not None]
     if ratios:
         drawn.append(_save(_ratios(ratios), folder / "ratios.svg"))
+    failing = [result for result in results if result.workload in {"W1", "W2"} and result.cpu_us_per_record]
+    if failing:
+        drawn.append(_save(_cpu(failing), folder / "cpu.svg"))
     return drawn
 
 
@@ -55,6 +59,28 @@ def _ratios(ratios: Sequence[tuple[Result, float]]) -> Figure:
     axes.invert_yaxis()
     axes.set(xlabel="share of the bare client's rate in the same run; red: goal", xlim=(0, 1.1))
     axes.grid(axis="x", alpha=0.3)
+    return figure
+
+
+def _cpu(failing: Sequence[Result]) -> Figure:
+    """Draw what a record costs each process, and below it what its reads and writes alone cost, where measured."""
+    bars: list[tuple[str, dict[str, float]]] = []
+    for result in failing:
+        share = f", {float(str(result.params['fail_ratio'])):.0%} fail" if "fail_ratio" in result.params else ""
+        bars.append((f"{result.workload}, {result.mode}{share}", result.details["cpu_us"]))
+        if "floor" in result.details:
+            bars.append((f"{result.workload}: reads and writes alone", result.details["floor"]))
+    figure = Figure(figsize=(7, 1 + 0.4 * len(bars)), layout="constrained")
+    axes = figure.subplots()
+    names, left = [name for name, _ in bars], [0.0] * len(bars)
+    for part, color in _PARTS.items():
+        widths = [parts[part] for _, parts in bars]
+        axes.barh(names, widths, left=left, color=color, height=0.6, label=part)
+        left = [begin + width for begin, width in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlabel="microseconds of CPU a record")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend()
     return figure
 
 
