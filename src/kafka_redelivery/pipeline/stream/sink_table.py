@@ -128,7 +128,7 @@ class SinkTable:
         topic = self.sink.topic
         wanted = [Partition(topic, number) for number in range(self.topics.found[topic].partitions)]
         offsets = PartitionOffsets(self.settings.kafka)
-        ends, begins = offsets.last_stable_offsets(wanted), offsets.log_start_offsets(wanted) | noted
+        ends, begins = offsets.last_stable_offsets(wanted), {**offsets.log_start_offsets(wanted), **noted}
         left = sum(max(0, ends[each] - begins[each]) for each in wanted)
         return append_tasks(left, files=self.sink.files, cores=self.frames.spark.sparkContext.defaultParallelism)
 
