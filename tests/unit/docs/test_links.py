@@ -1,5 +1,6 @@
 """Every relative link and anchor in the Markdown files has a target."""
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,19 +12,26 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted(
-    path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
-)
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 IN_HTML = re.compile(r"""(?:href|src)\s*=\s*["']([^"']+)["']""")
 NAMED_IN_HTML = re.compile(r"""<[a-z0-9]+\s[^>]*(?:id|name)\s*=\s*["']([^"']+)["']""")
 
 
-def tokens(page: Path) -> Iterator[Token]:
+def pages() -> Iterator[Path]:
+    """All Markdown files, but none of a folder such as .venv, which has tens of thousands of others."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(folder, name) for name in files if name.endswith(".md") and not name.startswith("."))
+
+
+PAGES = sorted(pages())
+
+
+@cache
+def tokens(page: Path) -> list[Token]:
     """All tokens of a page, in order."""
-    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
-        yield token
-        yield from token.children or ()
+    found = MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
+    return [each for token in found for each in (token, *(token.children or ()))]
 
 
 def links(page: Path) -> Iterator[str]:
