@@ -1,8 +1,13 @@
 """Tiers and ready topics that get partitions while a scheduler runs."""
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import pytest
 
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import (
     OffsetsForbiddenError,
     RefusalCause,
@@ -10,7 +15,8 @@ from kafka_redelivery.transport.errors import (
     WriteAbortedError,
     WriteRefusedError,
 )
-from kafka_redelivery.transport.protocols import Partition
+from kafka_redelivery.transport.protocols import Partition, RebalanceListener
+from tests.unit.consumers.flow.test_first_offsets import Known
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, SLOW, Running
 
@@ -65,6 +71,57 @@ def test_a_source_that_is_not_configured_is_reported_once(caplog: pytest.LogCapt
         running.find_topics()
     assert running.topics() == [["billing.ready.gone"]] * 3
     assert len([each for each in caplog.messages if each.startswith("gone is not among the sources")]) == 1
+
+
+def with_control_topic(running: Running) -> Known:
+    """The group of the scheduler has a control topic, which it has read."""
+    control = Known(ControlState(exists=True))
+    control.read()
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=control)
+    return control
+
+
+def test_a_first_offset_is_noted_once_it_is_committed() -> None:
+    """In the control topic, so that its loss is noticed."""
+    running = Running()
+    control = with_control_topic(running)
+    del running.reader.commits[SLOW]
+    running.reader.ends[SLOW] = (3, 3)
+    running.scheduler.assigned([QUICK, SLOW])
+    running.scheduler._turn()
+    assert (control.committed[QUICK], SLOW in control.committed) == (0, False)
+    running.turn()
+    running.scheduler._reported_s = 0.0
+    running.turn()
+    assert control.committed[SLOW] == 3
+
+
+def test_a_scheduler_that_stops_saves_its_positions() -> None:
+    """So that the next one goes on there if the committed offsets have expired by then."""
+    running = Running()
+    control = with_control_topic(running)
+    running.scheduler.assigned([QUICK, SLOW])
+    running.reader.commits[QUICK] = Checkpoint(7, "")
+    running.scheduler.stop()
+    running.scheduler.run()
+    assert (control.saved[QUICK], control.saved[SLOW]) == (Checkpoint(7, ""), Checkpoint(0, ""))
+
+
+def test_a_tier_that_is_created_later_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as an answer about the topics of the group names it."""
+    running = Running(policy="{redeliveryPolicy: {initialRedeliveryDelay: 4000}}")
+    subscribed: list[Sequence[str]] = []
+
+    def subscribe(topics: Sequence[str], _: RebalanceListener) -> None:
+        subscribed.append(topics)
+
+    def answer(_: Iterable[str], known: Mapping[str, FoundTopic]) -> Mapping[str, FoundTopic]:
+        return {**known, "billing.retry.4s": FoundTopic(1, "")}
+
+    monkeypatch.setattr(running.reader, "subscribe", subscribe)
+    monkeypatch.setattr(running.scheduler.topics._watch, "poll", answer)
+    running.turn()
+    assert subscribed == [["billing.retry.1s", "billing.retry.2s", "billing.retry.4s", "billing.retry.mixed"]]
 
 
 def test_a_first_offset_is_not_committed_after_the_partition_was_revoked() -> None:

@@ -1,5 +1,8 @@
 """A tier that was created again begins without what was known of the older one."""
 
+from collections.abc import Iterable, Mapping
+
+from kafka_redelivery.consumers.flow.control import NoTopics
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
@@ -10,18 +13,27 @@ from tests.unit.consumers.flow.test_topics_created_again import OLDER, PRESENT, 
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
 
 
-def notice(running: Running) -> None:
+class Answers(Topics):
+    """Topics that are looked at again in each turn."""
+
+    def poll(self, _topics: Iterable[str], _known: Mapping[str, FoundTopic]) -> Mapping[str, FoundTopic]:
+        return {topic: FoundTopic(count, self.mark) for topic, count in COUNTS.items()}
+
+
+def notice(running: Running, topics: Answers) -> None:
     """Two answers in a row name the new topic."""
+    topics.mark = PRESENT
+    running.scheduler.topics._watch = topics
     for _ in range(2):
-        running.scheduler.topics.found = {topic: FoundTopic(count, PRESENT) for topic, count in COUNTS.items()}
-        running.scheduler._restart()
+        running.scheduler._turn()
+    running.scheduler.topics._watch = NoTopics()
 
 
 def test_refusals_and_halts_of_the_older_tier_are_forgotten() -> None:
     """They would dead-letter a good record of the new one, or hold it."""
     assert topic_mark("here", 22 * "o") == OLDER
     running = Running(refused(0))
-    topics = Topics(OLDER)
+    topics = Answers(OLDER)
     running.reader.ends = dict.fromkeys((QUICK, SLOW, MIXED), (0, 1))
     running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, topics=topics)
     running.scheduler.assigned([QUICK, SLOW, MIXED])
@@ -31,9 +43,8 @@ def test_refusals_and_halts_of_the_older_tier_are_forgotten() -> None:
     )
     assert running.scheduler._tiers[QUICK].refusals[0]
 
-    topics.mark = PRESENT
     running.reader.paused = {QUICK}
-    notice(running)
+    notice(running, topics)
     assert running.scheduler._stops.unread == frozenset()
     assert 0 not in running.scheduler._tiers[QUICK].refusals
     assert running.reader.paused == set()

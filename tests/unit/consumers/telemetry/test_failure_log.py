@@ -49,6 +49,13 @@ def test_a_line_names_the_record_and_the_cause(caplog: pytest.LogCaptureFixture)
     ]
 
 
+def test_a_batch_logs_each_of_its_decisions(caplog: pytest.LogCaptureFixture) -> None:
+    """Also those that equal the one before."""
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        batch_of(handled(source(), record(0), record(1), record(2), failures={0: RAISED, 2: RAISED}))
+    assert [line.partition(" ")[0] for line in caplog.messages] == ["orders-0@0", "orders-0@2"]
+
+
 def test_a_line_names_the_trace(caplog: pytest.LogCaptureFixture) -> None:
     """If the call that failed was a span."""
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -207,12 +207,13 @@ class TestRefused:
 
 
 class TestAborted:
-    def test_the_worker_rewinds(self) -> None:
+    def test_the_worker_rewinds(self, caplog: pytest.LogCaptureFixture) -> None:
         """No outcome is counted, no failure is stored, and the next batch contains nothing of the aborted one."""
         parts = Parts(WriteAbortedError("timed out"))
         parts.committer.batch.add(handled(source(), record(0), failures={0: RAISED}))
         assert isinstance(parts.write(), Rewind)
         assert parts.observer.abort_causes == ["timed out"]
+        assert "a write of 1 records was aborted: timed out" in caplog.messages
         assert parts.shared.write_failures == {}
         parts.committer.batch.add(handled(source(), record(0)))
         assert isinstance(parts.write(), Committed)

@@ -43,6 +43,20 @@ def test_successes_wait_for_half_of_the_prefetch(clock: Clock) -> None:
     assert committer.should_write(more_to_come=True)
 
 
+def test_the_timeout_begins_again_with_each_write(clock: Clock) -> None:
+    """Counted from the start, every success after the first second would be a write of its own."""
+    committer, assigned = lazy(), source()
+    clock.advance(5)
+    committer.batch.add(handled(assigned, record(0)))
+    committer.begin(())
+    committer.end(None)
+    committer.batch.add(handled(assigned, record(1)))
+    clock.advance(0.9)
+    assert not committer.should_write(more_to_come=False)
+    clock.advance(0.1)
+    assert committer.should_write(more_to_come=False)
+
+
 def test_without_a_timeout_they_wait_for_ever(clock: Clock) -> None:
     """Until there are enough of them."""
     committer = lazy(timeout_ms=0)

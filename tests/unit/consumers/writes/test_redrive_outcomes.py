@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.policy.decision import (
     DeadLetter,
@@ -106,3 +107,14 @@ def test_each_record_that_ends_has_its_outcome_in_the_write() -> None:
         if record.topic == "billing.dlq.actions"
     ]
     assert noted == [(1, "recovered"), (3, "dead_again")]
+
+
+def test_a_record_that_is_not_acknowledged_has_no_outcome_yet() -> None:
+    """Its handler has returned, and may still reject it."""
+    messages = [redelivery(n, lineage(90 + n, deliveries=0)._replace(redrive=f"0a/0@{n}/1")) for n in range(2)]
+    item = handled(ready(), *messages)
+    item.unacknowledged = [(1, Sessions().open().deliver(item.lane, messages[1]))]
+    known = replace(shared(), look_up_topics=lambda topics: dict.fromkeys(topics, 4))
+    batch = batch_of(item, common=known)
+    assert [consumed and consumed.offset for consumed in batch.produced_for] == [0]
+    assert batch.tally.report(0.5).redriven == {("orders", "recovered"): 1}

@@ -349,6 +349,12 @@ class TestExpired:
         assert isinstance(decide(Failure(kind), late, policy, NOW), Discard)
         assert isinstance(decide(Failure(kind), in_time, policy, NOW), DeadLetter)
 
+    def test_it_is_kept_where_only_what_failed_for_good_is_dropped(self) -> None:
+        """A plugin that drops poison messages ignores expired ones."""
+        policy = entry(strategy=DeadLetterStrategy(process_poison=False))
+        assert isinstance(decide(Failure(FailureKind.EXPIRED), SOURCE, policy, NOW), DeadLetter)
+        assert isinstance(after(1, policy, FailureKind.REJECTED), Discard)
+
     def test_process_expired_says_nothing_about_other_failures(self) -> None:
         """A rejected record becomes a dead letter."""
         policy = entry(strategy=DeadLetterStrategy(process_expired=False))
