@@ -26,6 +26,7 @@ from kafka_redelivery.pipeline.archive.archive import (
 from kafka_redelivery.pipeline.archive.dead_letters import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
 from kafka_redelivery.pipeline.errors import PipelineError, PipelineRefusedError
 from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -267,6 +268,24 @@ def test_a_killed_run_is_finished_by_the_next(
     assert run.compacted is not None
     assert run.compacted.after == 1
     assert len(read(session, archive)) == 40
+
+
+@pytest.mark.long
+def test_a_second_archive_of_a_table_says_that_another_one_runs(
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """One of two that start together ends, and says why. Each letter is in the table once."""
+    source = f"{unique}.orders"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
+    (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    with command(tmp_path, "--batch", "4") as first, command(tmp_path, "--batch", "4") as second:
+        ended = [each.wait(180) for each in (first, second)]
+    run_archive(session, archive)
+
+    assert len(read(session, archive)) == 40
+    assert set(ended) <= {0, exit_codes.FAILED}
 
 
 def read(session: SparkSession, archive: Archive) -> Rows:

@@ -50,6 +50,7 @@ _PACKAGE: Final = "kafka_redelivery."
 _WITHOUT_CAUSE: Final = "An error occurred while calling"
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _STACK: Final = ("\tat ", "JVM stacktrace")
+_PLAN: Final = "=== Streaming Query ==="
 
 
 def first_line(error: BaseException) -> str:
@@ -74,5 +75,6 @@ def _raised(lines: Sequence[str]) -> list[str]:
 
 
 def without_stack(error: BaseException) -> str:
-    """Return the message of a Spark error without the JVM's stack, cut to 2,000 characters."""
-    return "\n".join(line for line in str(error).splitlines() if not line.startswith(_STACK))[:2000]
+    """Return the message of a Spark error without the JVM's stack and the query's plan, cut to 2,000 characters."""
+    told = takewhile(lambda line: line != _PLAN, str(error).splitlines())
+    return "\n".join(line for line in told if not line.startswith(_STACK))[:2000]

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -28,7 +29,7 @@ from kafka_redelivery.pipeline.archive.delta_table import (
     partition_columns,
 )
 from kafka_redelivery.pipeline.archive.states import update_states
-from kafka_redelivery.pipeline.errors import PipelineError, without_stack
+from kafka_redelivery.pipeline.errors import PipelineError, first_line, without_stack
 from kafka_redelivery.pipeline.frames import Frames
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.kafka_checkpoint import begin_anew, next_offsets, older_topics
@@ -48,6 +49,15 @@ DEFAULT_BATCH: Final = 200_000
 _POLL_S: Final = 1
 _STATES_S: Final = 600.0
 """After so long a run that others follow brings the states up to date: it writes each file with a changed row again."""
+
+_OTHERS_WRITE: Final = (
+    "[CONCURRENT_STREAM_LOG_UPDATE]",
+    "Multiple streaming queries are concurrently using",
+    "[DELTA_CONCURRENT_TRANSACTION",
+    "[DELTA_METADATA_CHANGED",
+    "[DELTA_PROTOCOL_CHANGED",
+)
+"""What Spark and Delta say if two queries have one checkpoint, or two jobs create or change one table."""
 
 _MIN_FILES: Final = 2
 _MIN_FILES_FOLLOWING: Final = 16
@@ -307,17 +317,34 @@ def _append(
     on_progress: Callable[[ArchiveRun], None],
     stop: Event,
 ) -> None:
-    begin_anew(LakeFiles(spark, archive.checkpoint), found.created_again, found.marks)
-    query = _start(spark, archive, found)
     try:
-        while not query.awaitTermination(_POLL_S) and not stop.is_set():
+        begin_anew(LakeFiles(spark, archive.checkpoint), found.created_again, found.marks)
+        query = _start(spark, archive, found)
+        try:
+            while not query.awaitTermination(_POLL_S) and not stop.is_set():
+                _note(query, run)
+                on_progress(run)
+        finally:
+            query.stop()
             _note(query, run)
-            on_progress(run)
     except PySparkException as error:
-        raise PipelineError(without_stack(error)) from error
-    finally:
-        query.stop()
-        _note(query, run)
+        raise PipelineError(failed_because(error, archive.output)) from error
+    except (Py4JError, OSError) as error:  # of files, as when two archives make the folder of one checkpoint
+        raise PipelineError(
+            f"{archive.checkpoint} cannot be written: {first_line(error)}; if another archive of this table runs, run "
+            "this one again when it has ended"
+        ) from error
+
+
+def failed_because(error: PySparkException, output: str) -> str:
+    """Return what a user is told of a query that has failed."""
+    told = without_stack(error)
+    if any(each in told for each in _OTHERS_WRITE):
+        return (
+            f"another archive of {output} runs, or another job changed the table meanwhile: run this one again when it "
+            "has ended; each dead letter is in the table once"
+        )
+    return told
 
 
 def _start(spark: SparkSession, archive: Archive, found: Positions) -> StreamingQuery:
