@@ -151,7 +151,7 @@ class Queries:
             StreamHaltedError: the table could not be written. What was handled stays handled.
         """
         try:
-            writer = table.writer(skip_removed=self.skip_removed, backlog=True)
+            writer = table.writer(skip_removed=self.skip_removed)
             self._supervise(writer.trigger(availableNow=True), handling=False, restarts=False)
         except _OUR_ERRORS:
             raise

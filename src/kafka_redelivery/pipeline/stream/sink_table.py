@@ -38,7 +38,6 @@ _log = logging.getLogger(__name__)
 _SUBJECT: Final = "pipeline.sink"
 _BACKOFF: Final = Backoff(1.0, 300.0)
 _REPORT_INTERVAL_S: Final = 1.0
-_RECORDS_PER_TASK: Final = 50_000
 
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """The columns of the table."""
@@ -99,12 +98,11 @@ class SinkTable:
         """The folder of the checkpoint."""
         return f"{self.path.rstrip('/')}/{CHECKPOINT}"
 
-    def writer(self, *, skip_removed: bool, backlog: bool = False) -> DataStreamWriter:
+    def writer(self, *, skip_removed: bool) -> DataStreamWriter:
         """Return the query that appends, to be started with a trigger.
 
         Args:
             skip_removed: go on without records that Kafka has removed, and log which these are.
-            backlog: it appends what is there now, and ends: with more tasks, if that is much.
 
         Raises:
             PipelineRefusedError: the table is one of Parquet, or the session does not have Delta.
@@ -119,18 +117,10 @@ class SinkTable:
         at_most = self.section.max_offsets_per_trigger
         read = self.frames.stream({"subscribe": self.sink.topic}, "earliest", at_most, skip_removed=skip_removed)
         # Each task writes a file of its own into each folder.
-        rows = self.rows(read).coalesce(self._tasks(next_offsets(files)) if backlog else self.sink.files)
+        rows = self.rows(read).coalesce(self.sink.files)
         writer = rows.writeStream.queryName(f"{self.settings.group}: table").format("delta")
         writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
         return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)
-
-    def _tasks(self, noted: Mapping[Partition, int]) -> int:
-        topic = self.sink.topic
-        wanted = [Partition(topic, number) for number in range(self.topics.found[topic].partitions)]
-        offsets = PartitionOffsets(self.settings.kafka)
-        ends, begins = offsets.last_stable_offsets(wanted), {**offsets.log_start_offsets(wanted), **noted}
-        left = sum(max(0, ends[each] - begins[each]) for each in wanted)
-        return append_tasks(left, files=self.sink.files, cores=self.frames.spark.sparkContext.defaultParallelism)
 
     def _log_removed(self, noted: Mapping[Partition, int]) -> None:
         log_starts = PartitionOffsets(self.settings.kafka).log_start_offsets(noted)
@@ -138,14 +128,6 @@ class SinkTable:
             last = log_starts[partition] - 1
             if first <= last:
                 _log.warning("not in the table, because Kafka has removed them: %s-%d@%d..%d", *partition, first, last)
-
-
-def append_tasks(left: int, *, files: int, cores: int) -> int:
-    """Return how many tasks append so many records: ``files``, and more for many, up to one for each core.
-
-    Each task writes a file, so few records are not worth a second one.
-    """
-    return max(files, min(cores, left // _RECORDS_PER_TASK))
 
 
 def table_rows(records: DataFrame) -> DataFrame:

@@ -55,12 +55,7 @@ class SinkSection(Section):
         timedelta(minutes=1), description="Time from one append to the next; each append writes files."
     )
     files: int = Field(
-        1,
-        ge=1,
-        description=(
-            "Number of tasks of an append: each writes one file for each folder of the table. With `--available-now` "
-            "a large backlog has up to one for each core."
-        ),
+        1, ge=1, description="Maximum number of tasks of an append: each writes one file for each folder of the table."
     )
     partition_by: tuple[str, ...] = Field(("day",), description="Columns that partition the table.")
 
