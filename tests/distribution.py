@@ -10,11 +10,11 @@ from tests.areas import QUICK
 
 _CONTAINERS: Final = "tests/containers/"
 _BROKERS: Final = "tests/crash/brokers/"
-_BROWSER: Final = "tests/console/"
-_WHOLE: Final = (_CONTAINERS, _BROKERS, _BROWSER)
-"""Folders of which one process runs all tests, since they share an engine, three brokers or a browser."""
+_WHOLE: Final = (_CONTAINERS, _BROKERS)
+"""Folders of which one process runs all tests, since they share an engine or three brokers."""
 
 _SPARK: Final = "tests/pipeline/"
+_BROWSER: Final = "tests/console/"
 _SHARING: Final = {
     _SPARK: "Spark",
     "tests/crash/": "crash",
