@@ -87,15 +87,16 @@ def test_a_program_runs_worker_and_scheduler_in_its_threads(scripts: Group, capl
     def state() -> object:
         signals = [signal.getsignal(each) for each in signal.Signals]
         log = logging.getLogger()
-        return signals, gc.get_threshold(), gc.get_freeze_count(), sys.path[:], log.level, log.handlers[:]
+        return signals, gc.get_threshold(), sys.path[:], log.level, log.handlers[:]
 
-    before = state()
+    before, frozen = state(), gc.get_freeze_count()
     dead = _send(scripts)
     running = app.running(scheduler=True)
     with running:
         scripts.settle()
         until(lambda: running.health.ready().ok, "both are members of their groups")
         assert state() == before
+        assert gc.get_freeze_count() <= frozen  # those of the tests may go
         [address] = [each.rpartition(" ")[2] for each in caplog.messages if each.startswith("metrics and probes at ")]
         with urlopen(f"{address}/readyz", timeout=30) as answer:  # noqa: S310 - on this machine
             assert answer.read().startswith(b"ready")
