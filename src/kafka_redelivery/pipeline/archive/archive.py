@@ -331,20 +331,20 @@ def _append(
         raise PipelineError(failed_because(error, archive.output)) from error
     except (Py4JError, OSError) as error:  # of files, as when two archives make the folder of one checkpoint
         raise PipelineError(
-            f"{archive.checkpoint} cannot be written: {first_line(error)}; if another archive of this table runs, run "
-            "this one again when it has ended"
+            f"{archive.output} cannot be written: {first_line(error)}; if another archive of it runs, run this one "
+            "again when that has ended"
         ) from error
 
 
 def failed_because(error: PySparkException, output: str) -> str:
-    """Return what a user is told of a query that has failed."""
-    told = without_stack(error)
-    if any(each in told for each in _OTHERS_WRITE):
+    """Return why a query has failed, and how to go on if another job is the cause."""
+    cause = without_stack(error)
+    if any(each in cause for each in _OTHERS_WRITE):
         return (
             f"another archive of {output} runs, or another job changed the table meanwhile: run this one again when it "
             "has ended; each dead letter is in the table once"
         )
-    return told
+    return cause
 
 
 def _start(spark: SparkSession, archive: Archive, found: Positions) -> StreamingQuery:

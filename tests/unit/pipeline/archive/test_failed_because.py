@@ -1,4 +1,4 @@
-"""What a user is told of an archive whose query has failed."""
+"""An archive names the cause of its failed query, without the plan."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -9,16 +9,16 @@ _PLAN = "\n=== Streaming Query ===\nIdentifier: archive\nLogical Plan:\n~Project
 
 
 @pytest.mark.parametrize(
-    "told",
+    "cause",
     [
         "[STREAM_FAILED] Query terminated: [CONCURRENT_STREAM_LOG_UPDATE] Multiple streaming jobs detected for 0.",
         "[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries use one checkpoint.",
         "[DELTA_PROTOCOL_CHANGED] The protocol version was changed by a concurrent update.",
     ],
 )
-def test_another_archive_is_named(told: str) -> None:
+def test_another_archive_is_named(cause: str) -> None:
     """In place of what Spark or Delta say about it."""
-    assert failed_because(PySparkException(told + _PLAN), "lake/letters").startswith(
+    assert failed_because(PySparkException(cause + _PLAN), "lake/letters").startswith(
         "another archive of lake/letters runs"
     )
 
