@@ -212,9 +212,9 @@ class Reader:
 
     bounds_now = bounds
 
-    def end_at(self, partition: Partition, _time_ms: int) -> int:
+    def end_at(self, _partition: Partition, _time_ms: int, end: int) -> int:
         """See the protocol. Every partition has a leader here, so this is not asked for."""
-        return self.bounds(partition)[1]
+        return end
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See the protocol."""

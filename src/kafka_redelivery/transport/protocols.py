@@ -207,8 +207,11 @@ class Reader(Protocol):
     def bounds_now(self, partition: Partition) -> tuple[int, int] | None:
         """The same in a short request; ``None`` if it is not answered: mostly because the partition has no leader."""
 
-    def end_at(self, partition: Partition, time_ms: int) -> int | None:
-        """Return the offset of the first record with this timestamp or a later one, or the end; ``None`` as before."""
+    def end_at(self, partition: Partition, time_ms: int, end: int) -> int | None:
+        """Return the offset of the first record with this timestamp or a later one, or ``end``; ``None`` as before.
+
+        Ask for the ``end`` before, so that a record counts that is written meanwhile.
+        """
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Estimate the number of records from the next offsets of partitions on; exactly 0 at the end.

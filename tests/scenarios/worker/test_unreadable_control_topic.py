@@ -79,9 +79,10 @@ def test_what_is_saved_is_dropped_as_soon_as_the_topic_can_be_read(
     until(lambda: control.problem() is None, "it is read again")
     assert control.state.saved == {second: last}
     control.note_first_offset(second, 8)
+    control.note_unstarted(Partition("orders", 2), 5)
     control.close()
     found = read_control(settings, unique, unique)
-    assert (found.saved, found.committed) == ({}, {first: 7, second: 8})
+    assert (found.saved, found.committed, found.unstarted) == ({}, {first: 7, second: 8}, {("orders", 2): 5})
 
 
 def test_no_rebalance_waits_for_a_broker_that_does_not_answer(tmp_path: Path, unique: str) -> None:

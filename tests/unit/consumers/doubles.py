@@ -235,10 +235,10 @@ class StoredOffsets:
         self.asked.append(partition)
         return None if partition in self.leaderless else self.ends[partition]
 
-    def end_at(self, partition: Partition, time_ms: int) -> int | None:
+    def end_at(self, partition: Partition, time_ms: int, end: int) -> int | None:
         """See :class:`Reader`."""
         later = [at for at, written_ms in self.written_ms.get(partition, {}).items() if written_ms >= time_ms]
-        return None if partition in self.leaderless else min(later, default=self.ends[partition][1])
+        return None if partition in self.leaderless else min(later, default=end)
 
     def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See :class:`Reader`."""

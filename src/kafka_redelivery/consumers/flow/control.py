@@ -27,6 +27,10 @@ class Control(Protocol):
         """Note that the group has committed an offset in a partition."""
         ...
 
+    def note_unstarted(self, partition: Partition, since_ms: int) -> None:
+        """Note since when (epoch ms) it is unknown where a partition starts."""
+        ...
+
     def begin(self, partitions: Iterable[Partition]) -> None:
         """Read it to its end, and drop the saved positions of partitions that have a committed offset."""
         ...
@@ -54,6 +58,9 @@ class NoControl:
         return self.state
 
     def note_first_offset(self, partition: Partition, offset: int) -> None:
+        """Do nothing."""
+
+    def note_unstarted(self, partition: Partition, since_ms: int) -> None:
         """Do nothing."""
 
     def begin(self, partitions: Iterable[Partition]) -> None:

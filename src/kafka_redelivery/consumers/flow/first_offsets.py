@@ -98,9 +98,9 @@ class FirstOffsets:
         self._ends: dict[Partition, int] = {}
         """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
 
-        self._offline_since_ms: dict[Partition, int] = {}
-        """When each partition without an offset was first found to have no leader. With ``latest`` it starts where its
-        end was then: it is asked again up to 30 s after its leader is back, and producers write meanwhile."""
+        self._unstarted: dict[Partition, int] = {}
+        """Since when it is unknown where a partition starts. With ``latest`` it starts where its end was then: it is
+        asked for again up to 30 s after its leader is back, and producers write meanwhile."""
 
         self.restored: set[Partition] = set()
         """Partitions that go on at a saved position, which is to be committed."""
@@ -315,6 +315,7 @@ class FirstOffsets:
         internal: bool,
         repeated: str,
         author: int | None = None,
+        bounds: tuple[int, int] | None = None,
     ) -> Start:
         """Return where a partition is read from, or why it is not.
 
@@ -324,31 +325,44 @@ class FirstOffsets:
             internal: whether it belongs to a tier or ready topic.
             repeated: what would be done again with its records if its offset has expired, as a participle.
             author: see :class:`Progress`.
+            bounds: where its log begins and ends. ``None``: its leader is asked, for a moment.
         """
+        at_end, now_ms = not (internal or self._from_start), self._clock()
         if partition not in positions:
-            return Start(0, LostPosition.forbidden(partition))
+            return self._wait(LostPosition.forbidden(partition), now_ms, at_end=at_end)
         committed = positions[partition]
         if committed is not None:
             self._ends.pop(partition, None)
-            self._offline_since_ms.pop(partition, None)
+            self._unstarted.pop(partition, None)
             return Start(committed.offset, self.restore(partition, committed, author))
         if partition in self.unknown:
-            return Start(0, LostPosition.control(partition, self.unknown[partition]))
-        bounds = self._reader.bounds_now(partition)
+            return self._wait(LostPosition.control(partition, self.unknown[partition]), now_ms, at_end=at_end)
+        bounds = bounds or self._reader.bounds_now(partition)
         if bounds is None:
-            self._offline_since_ms.setdefault(partition, self._clock())
-            return Start(0, LostPosition.offline(partition))
+            return self._wait(LostPosition.offline(partition), now_ms, at_end=at_end)
         expired = self.expired(partition, internal=internal, bounds=bounds)
         if expired is not None:
             first, records = expired
             return Start(first, LostPosition.expired(partition, records, repeated))
-        if partition in self._offline_since_ms and not (internal or self._from_start):
-            end = self._reader.end_at(partition, self._offline_since_ms[partition])
+        known = (self._unstarted, self._control.state.unstarted)
+        since_ms = min((each[partition] for each in known if partition in each), default=None)
+        if at_end and since_ms is not None:
+            end = self._reader.end_at(partition, since_ms, bounds[1])
             if end is None:
-                return Start(0, LostPosition.offline(partition))
+                return self._wait(LostPosition.offline(partition), now_ms, at_end=at_end)
             bounds = bounds[0], end
         offset, waits = (self.internal(partition, bounds), False) if internal else self.source(partition, bounds)
         return Start(offset, self.new_progress(partition, offset, author), waits)
+
+    def _wait(self, lost: LostPosition, now_ms: int, *, at_end: bool) -> Start:
+        """Remember since when a partition does not start. Its next owner learns that from the control topic."""
+        partition, control = lost.partition, self._control
+        if at_end:
+            since_ms = self._unstarted.setdefault(partition, now_ms)
+            known = control.state
+            if control.problem() is None and known.is_new(*partition) and partition not in known.unstarted:
+                control.note_unstarted(partition, since_ms)
+        return Start(0, lost)
 
     def answers(self, partition: Partition) -> bool:
         """Whether the leader of a partition says now where its log begins and ends. Waits for a moment."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.telemetry.observers import HaltCause
 from kafka_redelivery.pipeline.errors import PipelineRefusedError
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.topology.config.settings import Settings
@@ -19,7 +20,7 @@ from kafka_redelivery.transport.client_config import consumer_config, producer_c
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import ReaderError
-from kafka_redelivery.transport.protocols import Partition
+from kafka_redelivery.transport.protocols import Partition, Reader
 
 _log = logging.getLogger(__name__)
 
@@ -87,9 +88,10 @@ def start_offsets(
             if known is not None:
                 _refuse_waiting(partition, known)
                 starts[partition] = known
-            elif first_offsets.expired(partition, internal=partition.topic in ready) is None:
-                start = _first_offset(first_offsets, partition, ready)
-                starts[partition] = first_offsets.new_progress(partition, start).checkpoint()
+            elif (
+                first := first_progress(first_offsets, reader, partition, internal=partition.topic in ready)
+            ) is not None:
+                starts[partition] = first.checkpoint()
         restored = first_offsets.restored
         initial = {each: start for each, start in starts.items() if committed[each] is None or each in restored}
         if initial:
@@ -144,8 +146,15 @@ def _refuse_waiting(partition: Partition, committed: Checkpoint) -> None:
         )
 
 
-def _first_offset(first_offsets: FirstOffsets, partition: Partition, ready: Collection[str]) -> int:
-    if partition.topic in ready:
-        return first_offsets.internal(partition)
-    start, _ = first_offsets.source(partition)  # it is committed before the query reads
-    return start
+def first_progress(
+    first_offsets: FirstOffsets, reader: Reader, partition: Partition, *, internal: bool
+) -> Progress | None:
+    """Return where a partition without a commit starts, ``None`` if that has expired; wait for its leader."""
+    bounds = None
+    while True:
+        start = first_offsets.start(partition, {partition: None}, internal=internal, repeated="handled", bounds=bounds)
+        if isinstance(start.found, Progress):
+            return start.found
+        if start.found.label.cause is not HaltCause.OFFLINE:
+            return None
+        bounds = reader.bounds(partition)

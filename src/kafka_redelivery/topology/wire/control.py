@@ -18,6 +18,9 @@ key                           fields of the value                 written by
 ``former/{topic}/{n}``        ``offset``: that the group had in    the member that is assigned the
                               an older topic of that name          partition, once; withdrawn by
                                                                    ``redelivery topology apply``
+``unstarted/{topic}/{n}``      ``firstSeenMs``: since when it is    the member that is assigned the
+                              unknown where a partition that      partition, once; of no meaning when it
+                              would start at its end starts       has had an offset
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
 ``width``                     ``partitions``: how many tiers and   ``redelivery topology apply``, once for
@@ -81,6 +84,9 @@ class ControlState:
 
     former: Mapping[_Partition, int] = field(default_factory=dict)
     """Partitions of topics that were created again, each with an offset that the group had in the older topic."""
+
+    unstarted: Mapping[_Partition, int] = field(default_factory=dict)
+    """Partitions that could not be started at their end, each with the time since when that is so (epoch ms)."""
 
     cluster: str = ""
     """The id of the cluster that the topic was read from."""
@@ -161,6 +167,11 @@ def former_record(topic: str, number: int, offset: int, now_ms: int) -> ControlR
     return control_record(f"former/{topic}/{number}", now_ms, offset=offset)
 
 
+def unstarted_record(topic: str, number: int, since_ms: int) -> ControlRecord:
+    """Return the record of a partition that cannot be started at its end since then (epoch ms)."""
+    return control_record(f"unstarted/{topic}/{number}", since_ms)
+
+
 def withdrawn_records(topic: str, number: int) -> list[ControlRecord]:
     """Return the records that withdraw what is known of a partition."""
     return [ControlRecord(f"{kind}/{topic}/{number}".encode(), None) for kind in ("partition", "former")]
@@ -190,7 +201,7 @@ def level_record(level: int, now_ms: int) -> ControlRecord:
     return control_record("feature-level", now_ms, level=level)
 
 
-def control_state(  # noqa: C901 - a case for each kind of record
+def control_state(  # noqa: C901, PLR0912 - a case for each kind of record
     records: Iterable[tuple[bytes | None, bytes | None]], cluster: str = ""
 ) -> ControlState:
     """Return the state that all records of an existing control topic describe, in the order of their offsets.
@@ -207,6 +218,7 @@ def control_state(  # noqa: C901 - a case for each kind of record
     saved: dict[_Partition, Checkpoint] = {}
     marks: dict[_Partition | str, str] = {}
     former: dict[_Partition, int] = {}
+    unstarted: dict[_Partition, int] = {}
     retired: dict[str, int | None] = {}
     width: int | None = None
     level = 1
@@ -228,6 +240,9 @@ def control_state(  # noqa: C901 - a case for each kind of record
                 case ["former", topic, digits]:
                     number = whole(int(digits), most=_MAX_PARTITIONS - 1)
                     former[topic, number] = whole(fields_of(value)["offset"])
+                case ["unstarted", topic, digits]:
+                    number = whole(int(digits), most=_MAX_PARTITIONS - 1)
+                    unstarted[topic, number] = whole(fields_of(value)["firstSeenMs"], most=LATEST_MS)
                 case ["tier", topic]:
                     since = fields_of(value)["retiredMs"]
                     retired[topic] = None if since is None else whole(since, most=LATEST_MS)
@@ -246,6 +261,7 @@ def control_state(  # noqa: C901 - a case for each kind of record
         saved=saved,
         marks=marks,
         former=former,
+        unstarted=unstarted,
         retired=retired,
         width=width,
         level=level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from kafka_redelivery.topology.wire.control import (
     first_offset_record,
     former_record,
     saved_record,
+    unstarted_record,
 )
 from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -119,15 +120,9 @@ class ControlTopic:
 
         If Kafka refuses, or no client can be opened, a later call tries again, after a minute at the earliest.
         """
-        if time.monotonic() < self._note_again_s:
+        producer = self._opened()
+        if producer is None:
             return
-        if self._producer is None:
-            try:
-                self._producer = _producer(self._kafka)
-            except ClientSettingsError as error:
-                self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
-                _log.warning("first offsets cannot be noted now: %s", error)
-                return
         if partition not in self._sent:
             self._sent.add(partition)
             mark, former = self._marks.get(partition, ""), self.state.former.get(partition)
@@ -137,11 +132,35 @@ class ControlTopic:
                 if former is not None and partition not in self._former_noted:
                     self._former_noted.add(partition)
                     noted = former_record(*partition, former, self._clock())
-                    self._producer.produce(self._topic, noted.value, noted.key, 0)
-                self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
+                    producer.produce(self._topic, noted.value, noted.key, 0)
+                producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
             except KafkaException as exception:  # the client knows already that it may not write
                 done(exception.args[0], None)
-        self._producer.poll(0)
+        producer.poll(0)
+
+    def note_unstarted(self, partition: Partition, since_ms: int) -> None:
+        """Note since when (epoch ms) it is unknown where a partition starts. Does not wait for Kafka.
+
+        Without it, the next member that is assigned the partition believes that this begins with itself.
+        """
+        producer = self._opened()
+        if producer is not None:
+            record = unstarted_record(*partition, since_ms)
+            with suppress(KafkaException):  # as above
+                producer.produce(self._topic, record.value, record.key, 0)
+                self.state = replace(self.state, unstarted={**self.state.unstarted, partition: since_ms})
+
+    def _opened(self) -> Producer | None:
+        """Return the client that notes; ``None`` if there is none now."""
+        if time.monotonic() < self._note_again_s:
+            return None
+        if self._producer is None:
+            try:
+                self._producer = _producer(self._kafka)
+            except ClientSettingsError as error:
+                self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
+                _log.warning("first offsets cannot be noted now: %s", error)
+        return self._producer
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         """Read the topic to its end, and drop the saved positions of partitions that have a committed offset.

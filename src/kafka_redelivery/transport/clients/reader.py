@@ -365,15 +365,12 @@ class GroupReader:
             _log.info("the offsets of %s cannot be read now: %s", partition, exception.args[0].str())
             return None
 
-    def end_at(self, partition: Partition, time_ms: int) -> int | None:
-        """See :class:`Reader`. Waits up to two seconds more than :meth:`bounds_now`."""
-        bounds = self.bounds_now(partition)  # first, so that a record that is written meanwhile counts
-        if bounds is None:
-            return None
+    def end_at(self, partition: Partition, time_ms: int, end: int) -> int | None:
+        """See :class:`Reader`. Waits up to two seconds."""
         with suppress(KafkaException):
             [found] = self._consumer.offsets_for_times([TopicPartition(*partition, time_ms)], _SHORT_TIMEOUT_S)
             if found.error is None:
-                return found.offset if found.offset >= 0 else bounds[1]
+                return found.offset if found.offset >= 0 else end
         _log.info("the offset of %s at a time cannot be read now", partition)
         return None
 

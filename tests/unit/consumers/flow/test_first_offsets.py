@@ -1,6 +1,7 @@
 """Where a partition without a committed offset starts."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from kafka_redelivery.consumers.flow.stops import LostPosition
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.protocols import Partition
-from tests.unit.consumers.doubles import StoredOffsets
+from tests.unit.consumers.doubles import Clock, StoredOffsets
 
 OLD, ADDED = Partition("orders", 1), Partition("orders", 2)
 READY = Partition("billing.ready.orders", 1)
@@ -32,6 +33,10 @@ class Known:
 
     def note_first_offset(self, partition: Partition, offset: int) -> None:
         self.committed[partition] = offset
+
+    def note_unstarted(self, partition: Partition, since_ms: int) -> None:
+        assert partition not in self._state.unstarted
+        self._state = replace(self._state, unstarted={**self._state.unstarted, partition: since_ms})
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         if self.unreadable is None:
@@ -72,7 +77,7 @@ def test_without_a_record_of_its_source_it_starts_at_its_end(state: ControlState
 
 def test_latest_skips_no_record_that_came_after_the_partition_was_found_offline() -> None:
     """They are written between the return of its leader and the next question of the member, up to 30 s later."""
-    reader, now_ms = StoredOffsets(ends={OLD: (3, 90)}, leaderless={OLD}), iter((1_000, 2_000))
+    reader, now_ms = StoredOffsets(ends={OLD: (3, 90)}, leaderless={OLD}), iter((1_000, 2_000, 3_000))
     first = FirstOffsets(reader, "latest", clock=lambda: next(now_ms))
     for _ in range(2):
         started = first.start(OLD, {OLD: None}, internal=False, repeated="handled")
@@ -82,6 +87,54 @@ def test_latest_skips_no_record_that_came_after_the_partition_was_found_offline(
     reader.written_ms[OLD] = {87: 999, 88: 1_000, 89: 1_500}
     started = first.start(OLD, {OLD: None}, internal=False, repeated="handled")
     assert (started.offset, started.waits) == (88, True)
+
+
+def test_latest_skips_no_record_if_the_partition_moves_to_a_member_that_finds_its_leader_back() -> None:
+    """The control topic says since when the group waits, and is told so once."""
+    reader, control = StoredOffsets(ends={OLD: (3, 90)}, leaderless={OLD}), Known(ControlState(exists=True))
+    for now_ms in (1_000, 2_000, 3_000):
+        if now_ms == 3_000:
+            reader.leaderless.clear()
+        member = FirstOffsets(reader, "latest", control, clock=lambda now_ms=now_ms: now_ms)  # type: ignore[misc]
+        reader.written_ms[OLD] = {87: 999, 88: 1_000, 89: 2_500}
+        started = member.start(OLD, member.positions([OLD]), internal=False, repeated="handled")
+    assert (started.offset, started.waits) == (88, True)
+
+
+def test_only_who_starts_at_the_end_says_in_the_control_topic_since_when_it_waits() -> None:
+    """All others read everything."""
+    for internal, start in ((True, "latest"), (False, "earliest")):
+        control = Known(ControlState(exists=True))
+        first = FirstOffsets(StoredOffsets(leaderless={OLD}), start, control)
+        first.start(OLD, first.positions([OLD]), internal=internal, repeated="handled")
+        assert control.read().unstarted == {}
+
+
+def test_the_time_before_the_leader_was_asked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it does not answer is known up to five seconds later, and it may be back before that."""
+    clock, reader = Clock(1.0), StoredOffsets(ends={OLD: (3, 90)}, written_ms={OLD: {88: 1_500, 89: 7_000}})
+    first = FirstOffsets(reader, "latest", clock=lambda: round(clock() * 1000))
+    with monkeypatch.context() as silent:
+        silent.setattr(reader, "bounds_now", lambda _: clock.advance(5))
+        first.start(OLD, {OLD: None}, internal=False, repeated="handled")
+    assert first.start(OLD, {OLD: None}, internal=False, repeated="handled").offset == 88
+
+
+@pytest.mark.parametrize("cause", ["control", "forbidden"])
+def test_latest_skips_no_record_that_came_while_it_was_unknown_whether_there_is_an_offset(cause: str) -> None:
+    """A partition that stands still goes on where it was, whatever stopped it."""
+    reader, control = StoredOffsets(ends={OLD: (3, 90)}), Known(ControlState(exists=True))
+    times = iter((1_000, 2_000))
+    first = FirstOffsets(reader, "latest", control, clock=lambda: next(times))
+    if cause == "control":
+        control.unreadable = "no answer"
+    else:
+        reader.unreadable = {OLD.topic}
+    started = first.start(OLD, first.positions([OLD]), internal=False, repeated="handled")
+    assert isinstance(started.found, LostPosition)
+    control.unreadable, reader.unreadable = None, set()
+    reader.written_ms[OLD] = {87: 999, 88: 1_000}
+    assert first.start(OLD, first.positions([OLD]), internal=False, repeated="handled").offset == 88
 
 
 def test_latest_begins_at_the_end_if_nothing_came_since(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from kafka_redelivery.topology.wire.control import (
     saved_record,
     source_record,
     tier_record,
+    unstarted_record,
     width_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -27,6 +28,7 @@ def test_each_kind_of_record_is_read_back() -> None:
     records = [
         source_record("my.orders-1", 2, NOW),
         first_offset_record("my.orders-1", 0, 17, NOW),
+        unstarted_record("my.orders-1", 1, NOW),
         tier_record("g.retry.1s", None, NOW),
         tier_record("g.retry.9s", NOW, NOW),
         width_record(16, NOW),
@@ -36,6 +38,7 @@ def test_each_kind_of_record_is_read_back() -> None:
         exists=True,
         sources={"my.orders-1": 2},
         committed={("my.orders-1", 0): 17},
+        unstarted={("my.orders-1", 1): NOW},
         retired={"g.retry.1s": None, "g.retry.9s": NOW},
         width=16,
         level=2,

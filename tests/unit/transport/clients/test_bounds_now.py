@@ -115,6 +115,6 @@ def test_a_silent_leader_that_is_asked_again_takes_a_fiftieth_of_the_time(
 
 def test_the_end_at_a_time_is_the_next_record_or_the_end(reader: GroupReader, leaders: Leaders) -> None:
     """Unless a question about the partition is not answered."""
-    leaders.without, leaders.refused = {1}, {2}
-    assert [reader.end_at(each, 100) for each in ORDERS] == [7, None, None, 7]
-    assert reader.end_at(ORDERS[0], 101) == 9
+    leaders.refused = {2}
+    assert [reader.end_at(each, 100, 9) for each in ORDERS] == [7, 7, None, 7]
+    assert reader.end_at(ORDERS[0], 101, 9) == 9
