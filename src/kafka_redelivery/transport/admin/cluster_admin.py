@@ -183,7 +183,8 @@ class ClusterAdmin:
 
         Args:
             names: the topics; the result leaves out those that do not exist, also those that are deleted meanwhile.
-            detailed: those whose configurations, start and end offsets to include.
+            detailed: those whose configurations, start and end offsets to include. A partition without a leader has
+                none.
         """
         wanted = frozenset(names)
         return self._calls.repeated(_DESCRIBE, lambda: self._topic_facts(wanted, detailed))
@@ -192,7 +193,7 @@ class ClusterAdmin:
         found = self._topics(names)
         near = {name: found[name] for name in detailed if name in found}
         configs = self._configs(near)
-        partitions = [each for topic in near.values() for each in _partitions_of(topic)]
+        partitions = [each for topic in near.values() for each in _led_partitions_of(topic)]
         starts = self._list_offsets(partitions, OffsetSpec.earliest())
         ends = self._list_offsets(partitions, OffsetSpec.latest())
         cluster = cluster_id(self._calls)
