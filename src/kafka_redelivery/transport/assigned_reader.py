@@ -28,7 +28,9 @@ _STALLED_S = 90.0
 FEW: Config = SMALL_PREFETCH | {"fetch.message.max.bytes": 1_048_576}
 """Settings of a client that reads little."""
 
-_UNCOMMITTED: Config = {"isolation.level": "read_uncommitted"}
+UNCOMMITTED: Config = {"isolation.level": "read_uncommitted"}
+"""Settings of a client that reads the records of open and aborted transactions, too, and what is behind them."""
+
 _MANY: Config = {
     # Enough for the client to fetch while a batch is written, and little memory even for small records.
     "queued.min.messages": 20_000,
@@ -311,7 +313,7 @@ def read_between(
 
     With ``uncommitted`` also those of open and aborted transactions.
     """
-    prefetch = FEW | _UNCOMMITTED if uncommitted else FEW
+    prefetch = FEW | UNCOMMITTED if uncommitted else FEW
     for batch in read_batches(kafka, group, starts, ends, prefetch=prefetch, stalled_s=stalled_s):
         for message, place, offset in zip(batch.messages, batch.places, batch.offsets, strict=True):
             if offset < ends[Partition(*place)]:

@@ -12,6 +12,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.transport.admin.group_members import GroupMembers
+from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done, in_process, redelivery
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
@@ -139,6 +140,18 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     group.settle()
     group.stop()
     assert group.outputs() == exactly(range(8))
+
+
+def test_a_pause_that_no_process_can_read_yet_is_ended(group: Group) -> None:
+    """It is behind an open transaction, as of a scheduler that was killed as it acted on waiting records."""
+    group.prepare()
+    opened = group.cluster.begin(f"{group.name}.control", [Sent(b"", b"other")])
+    for command in ("pause", "resume"):
+        done = in_process(command, "--all", "--wait", "0s", file=group.file)
+        assert done.code == 0, done.err
+    opened.abort_transaction()
+    with closing(control_tail(load_settings(group.file.read_text(encoding="utf-8")))) as tail:
+        assert not tail.read_to_end().pauses
 
 
 @pytest.mark.long

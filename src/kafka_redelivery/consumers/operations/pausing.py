@@ -164,10 +164,10 @@ def resume(
     return write_and_wait(settings, records, wait_s, listing, on_written)
 
 
-def control_tail(settings: Settings, *, keep_records: bool = False) -> ControlTail:
-    """Return what reads the pauses of a group. ``keep_records``: as of :class:`ControlTail`."""
+def control_tail(settings: Settings, *, keep_records: bool = False, uncommitted: bool = False) -> ControlTail:
+    """Return what reads the pauses of a group. ``keep_records``, ``uncommitted``: as of :class:`ControlTail`."""
     topic = settings.naming().control_topic()
-    return ControlTail(settings.kafka, settings.group, topic, keep_records=keep_records)
+    return ControlTail(settings.kafka, settings.group, topic, keep_records=keep_records, uncommitted=uncommitted)
 
 
 def owners_of(settings: Settings, listing: GroupMembers) -> Owners:
@@ -209,7 +209,8 @@ def write_and_wait(
         TransportError: Kafka does not answer, or refuses.
     """
     listing = listing or GroupMembers(settings.kafka)
-    with closing(control_tail(settings)) as tail:
+    # Processes see no pause behind the open transaction of a scheduler yet, but it holds, and has to be ended.
+    with closing(control_tail(settings, uncommitted=True)) as tail:
         if not tail.exists():
             topic = settings.naming().control_topic()
             raise ConsumersError(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
@@ -229,10 +230,7 @@ def write_and_wait(
 def _await(
     tail: ControlTail, written: Sequence[ControlRecord], end: int, owners: Owners, wait_s: float
 ) -> AppliedPauses:
-    """Wait until the processes have noted what was written up to ``end``.
-
-    No reader sees it before the transaction of a scheduler has ended that is open in the topic. It holds all the same.
-    """
+    """Wait until the processes have noted what was written up to ``end``. It holds also before it is read here."""
     deadline_s = monotonic_s() + wait_s
     while True:
         pauses = tail.poll(_POLL_S)

@@ -25,8 +25,8 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.admin.calls import admin_error
 from kafka_redelivery.transport.admin.errors import AdminError
-from kafka_redelivery.transport.assigned_reader import AssignedReader, ReadBatch
-from kafka_redelivery.transport.client_config import SMALL_PREFETCH, ConfigValue, producer_config
+from kafka_redelivery.transport.assigned_reader import UNCOMMITTED, AssignedReader, ReadBatch
+from kafka_redelivery.transport.client_config import IDLE_FETCH, SMALL_PREFETCH, ConfigValue, producer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import ClientSettingsError, ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
@@ -333,7 +333,15 @@ _BATCH = 1_000
 class ControlTail:
     """A consumer of the control topic that is not a member of the group. Used by one thread at a time."""
 
-    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, *, keep_records: bool = False) -> None:
+    def __init__(
+        self,
+        kafka: Mapping[str, ConfigValue],
+        group: str,
+        topic: str,
+        *,
+        keep_records: bool = False,
+        uncommitted: bool = False,
+    ) -> None:
         """Create the consumer, which connects with the first request.
 
         Args:
@@ -341,9 +349,12 @@ class ControlTail:
             group: the consumer group.
             topic: its control topic.
             keep_records: whether :meth:`state` is asked for.
+            uncommitted: whether to read what is behind an open transaction, too. What is known of requests is wrong
+                then: only what has been done about them is written in transactions.
         """
         self._records: dict[bytes | None, bytes | None] | None = {} if keep_records else None
-        self._reader = AssignedReader(kafka, group, logger=admin_log)
+        prefetch = IDLE_FETCH | UNCOMMITTED if uncommitted else IDLE_FETCH
+        self._reader = AssignedReader(kafka, group, prefetch, logger=admin_log)
         self._topic = topic
         self._only = Partition(topic, 0)
         self._assigned = False

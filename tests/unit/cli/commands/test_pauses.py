@@ -87,7 +87,7 @@ class Kafka:
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     """The Kafka of both commands, at a time."""
     found = Kafka()
-    monkeypatch.setattr(pausing, "control_tail", lambda _: found)
+    monkeypatch.setattr(pausing, "control_tail", lambda *_, **__: found)
     monkeypatch.setattr(pausing, "append_control", found.append)
     monkeypatch.setattr(pausing, "owners_of", found.owners)
     monkeypatch.setattr(pausing, "wall_clock_ms", lambda: NOW)
