@@ -106,6 +106,9 @@ class _Known:
     ended: bool = False
     """Whether it is over; the control topic says so a little later."""
 
+    aborted: int = 0
+    """How many of its writes were aborted since the last one that was committed."""
+
     rests_until_ms: int = 0
     """Until when nothing is done about it (epoch ms), because Kafka has refused to take its end."""
 
@@ -129,7 +132,7 @@ class Requests:
     ) -> RequestedWrite | None:
         """Return the write of the first request that can go on, without offsets; ``None`` if none can.
 
-        Its records are finished in their partition then.
+        Those whose writes were aborted come after the others. Its records are finished in their partition then.
 
         Args:
             requests: what has not ended, the oldest first.
@@ -141,7 +144,7 @@ class Requests:
         """
         self._known = {each.key: self._known.get(each.key, _Known()) for each in requests}
         buffered: dict[Partition, dict[int, TierRecord]] = {}
-        for request in requests:
+        for request in sorted(requests, key=lambda each: self._known[each.key].aborted):
             partition, known = Partition(request.key.topic, request.key.number), self._known[request.key]
             tier = tiers.get(partition)
             if tier is None or known.ended or now_ms < known.rests_until_ms:
@@ -195,7 +198,7 @@ class Requests:
     def committed(self, write: RequestedWrite) -> None:
         """Note that a write was committed."""
         if (known := self._known.get(write.key)) is not None:
-            known.ended = write.ended
+            known.ended, known.aborted = write.ended, 0
 
     def aborted(self, write: RequestedWrite, now_ms: int, refusal: str = "") -> None:
         """Note that a write was aborted.
@@ -204,7 +207,7 @@ class Requests:
         Nothing else depends on a request, so it halts no partition.
         """
         if (known := self._known.get(write.key)) is not None:
-            known.told = None
+            known.told, known.aborted = None, known.aborted + 1
             if refusal and known.failure:
                 known.rests_until_ms = now_ms + _REST_MS
             known.failure = refusal or known.failure

@@ -475,6 +475,8 @@ class Scheduler:
                 self._requests.aborted(requested, self._clock(), str(error))
             case _:
                 self._requests.aborted(requested, self._clock())
+                # The next write may be aborted, too: first that of records that are due.
+                self._act_at_s = monotonic_s() + self._engine.deadline.pause_left_s + _ACT_AGAIN_S
         return True
 
     def _confirm(self, release: Release, seconds: float) -> None:

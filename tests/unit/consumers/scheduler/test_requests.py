@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,8 @@ from kafka_redelivery.topology.wire.waiting import (
     request_record,
 )
 from kafka_redelivery.transport.errors import WriteAbortedError
-from kafka_redelivery.transport.protocols import Message, Partition
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
+from tests.unit.consumers.doubles import Clock
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
 from tests.unit.consumers.worker.test_pausing import Switch
@@ -355,6 +357,32 @@ def test_an_aborted_write_is_made_again() -> None:
     running.turn(due(QUICK, 0, 1, due_ms=LATER))
     running.turn()
     assert running.sent() == [(READY, b"1")]
+
+
+def test_nothing_waits_for_a_request_whose_writes_are_aborted_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither another request nor a record that is due."""
+    clock = Clock()
+    for module in ("scheduler.scheduler", "writes.engine"):
+        monkeypatch.setattr(f"kafka_redelivery.consumers.{module}.monotonic_s", clock)
+    running = Requested()
+    begin = running.writer.begin
+
+    def begin_or_fail(records: Sequence[ProducerRecord], *more: Any) -> None:  # noqa: ANN401 - passed on
+        if any(b"a1" in (each.key or b"") for each in records):
+            running.writer.script.append(WriteAbortedError("too slow"))
+        begin(records, *more)
+
+    monkeypatch.setattr(running.writer, "begin", begin_or_fail)
+    running.ask(wanted(QUICK, 1), wanted(QUICK, 2, name="b2", place=1))
+    for _ in range(100):
+        running.reader.fetches = [[*due(QUICK, 0, 1, 2, due_ms=LATER), *due(SLOW, 3)]]
+        running.scheduler._turn()
+        for _, points in running.writer.confirmed:
+            running.reader.commits |= points
+        running.switch.requests = running.control().open_requests()
+        clock.advance(0.1)
+    assert running.sent() == [(READY, b"3"), (READY, b"2")]
+    assert len(running.writer.tried) > 5, "it is tried further"
 
 
 def test_a_refused_write_ends_the_request_and_halts_nothing() -> None:
