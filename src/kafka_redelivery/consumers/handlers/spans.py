@@ -31,7 +31,7 @@ from opentelemetry.util.types import AttributeValue
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.handlers.batch import Batch
 from kafka_redelivery.consumers.handlers.frames import text_of
-from kafka_redelivery.consumers.handlers.handler import Handler
+from kafka_redelivery.consumers.handlers.handler import Handler, not_run
 from kafka_redelivery.consumers.handlers.record import Context, Output, Record
 from kafka_redelivery.consumers.telemetry import messaging_conventions as names
 from kafka_redelivery.consumers.telemetry.exemplars import note_call
@@ -151,6 +151,12 @@ class Call:
             with _no_failure_of_the_record():
                 self._span.set_attribute(names.FAILED, self._failed)
 
+    def returned(self, result: object) -> None:
+        """Say that a call has failed which has returned what has not run."""
+        if result is not None and (failure := not_run(result)) is not None:
+            with _no_failure_of_the_record():
+                self._fail(failure.exception, failure.message)
+
     def not_encoded(self, error: BaseException) -> None:
         """Say that what was emitted for a record cannot be encoded. Does nothing once the span has ended."""
         if self._batch:
@@ -217,9 +223,11 @@ class Call:
     def _say(self, error: BaseException) -> None:
         failure = getattr(error, "failure", None)  # of a call in a child process
         if isinstance(failure, Failure):
-            kind, text, frames = failure.exception, failure.message, ""
+            self._fail(failure.exception, failure.message)
         else:
-            kind, text, frames = type(error).__qualname__, text_of(error), "".join(format_exception(error))
+            self._fail(type(error).__qualname__, text_of(error), "".join(format_exception(error)))
+
+    def _fail(self, kind: str, text: str, frames: str = "") -> None:
         self._span.set_attribute(names.ERROR_TYPE, kind)
         self._span.set_status(StatusCode.ERROR, _encodable(text) if self._with_texts else None)
         if self._with_texts:
@@ -346,6 +354,7 @@ def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable
             finally:
                 if running.get(record.message_id) is span.context:  # else that of its redelivery, after a deadline
                     running.pop(record.message_id, None)
+            span.returned(result)
             span.onto(context.outputs)
         return result
 
@@ -353,6 +362,7 @@ def _record_calls(handler: Handler, running: dict[str, SpanContext]) -> Callable
         span, arguments = begun(record, context)
         with span:
             result = await inner(*arguments)
+            span.returned(result)
             span.onto(context.outputs)
         return result
 
@@ -370,7 +380,8 @@ def _batch_calls(handler: Handler) -> Callable[[Batch], Any]:
                 record.raw_headers = users
         return Call(delivered, batch.context(batch[0]).group, batch=True, with_texts=with_texts)
 
-    def ended(span: Call, batch: Batch) -> None:
+    def ended(span: Call, batch: Batch, result: object) -> None:
+        span.returned(result)
         span.failed(len(batch.errors))
         for context in batch.contexts.values():
             span.onto(context.outputs)
@@ -378,13 +389,13 @@ def _batch_calls(handler: Handler) -> Callable[[Batch], Any]:
     def call(batch: Batch) -> object:
         with begun(batch) as span:
             result = inner(batch)
-            ended(span, batch)
+            ended(span, batch, result)
         return result
 
     async def call_asynchronously(batch: Batch) -> object:
         with begun(batch) as span:
             result = await inner(batch)
-            ended(span, batch)
+            ended(span, batch, result)
         return result
 
     return call_asynchronously if handler.asynchronous else call

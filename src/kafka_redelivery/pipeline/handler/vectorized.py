@@ -270,6 +270,7 @@ class VectorProcessor:
                 result = handler.call(batch, context) if handler.takes_context else handler.call(batch)
                 if opened is not None:
                     opened.failed(len(context.failures))
+                    opened.returned(result)
             failure = None if result is None else not_run(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome of its records
             failure = handler.failure(error)

@@ -328,7 +328,25 @@ def test_a_span_with_outputs_ends_also_if_they_are_not_encoded(exported: Exporte
         return asyncio.sleep(0)
 
     assert failures(run(handle, record(1)))
-    assert exported.only.status.status_code is StatusCode.UNSET
+    assert exported.only.status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_has_not_run_fails_its_span(*, asynchronous: bool, batch: bool, exported: Exported) -> None:
+    """A decorator may hide that the handler is asynchronous, or a handler forget to await another one."""
+
+    def handle(_: Any) -> object:  # noqa: ANN401 - a record or a batch
+        return asyncio.sleep(0)
+
+    async def handle_asynchronously(_: Any) -> object:  # noqa: ANN401 - the same
+        return asyncio.sleep(0)
+
+    handler = handle_asynchronously if asynchronous else handle
+    handler.__annotations__["_"] = Batch if batch else Record
+    [failure] = failures(run(handler, record(1), batch=batch)).values()
+    assert (exported.only.attributes or {})[names.ERROR_TYPE] == failure.exception == "HandlerNotRun"
+    assert exported.only.status.description == failure.message
 
 
 def test_a_handler_does_not_see_our_header(exported: Exported) -> None:
