@@ -404,8 +404,9 @@ class Stops:
             numbers += Counter(HaltLabel(partition.topic, HaltCause.UNFETCHABLE) for partition in unfetchable)
             if forbidden:
                 read = Counter(partition.topic for partition in owned - self._lost.keys())
-                labels = {topic: HaltLabel(topic, HaltCause.FORBIDDEN) for topic in forbidden}
-                numbers += Counter({label: max(1, read[topic]) for topic, label in labels.items()})
+                for topic in forbidden:
+                    label = HaltLabel(topic, HaltCause.FORBIDDEN)
+                    numbers[label] = max(1, numbers[label] + read[topic])
         self._observer.halted_partitions(numbers)
         self._health.note("halted", _listed(map(str, self._refused.values()), "and {} more partitions are halted"))
         self._health.note("held", _listed((each.cause for each in self.held.stops()), "and {} more partitions wait"))

@@ -123,6 +123,17 @@ def test_a_tier_whose_committed_offset_may_not_be_read_halts_alone() -> None:
     assert running.health.ready() == (True, "ready")
 
 
+def test_a_tier_whose_topic_may_not_be_read_either_counts_once() -> None:
+    """Its committed offset may not be read, because its topic may not be."""
+    running = Running(WriteAbortedError("no"))
+    running.reader.unreadable.add(QUICK.topic)
+    running.reader.forbid([QUICK.topic])
+    running.turn(due(SLOW, 0))
+    running.scheduler._reported_s = 0.0
+    running.turn()
+    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, HaltCause.FORBIDDEN): 1}
+
+
 def test_a_tier_with_metadata_of_another_tool_halts_alone() -> None:
     """It goes on when the commit has changed, also at the same offset."""
     running = Running()
