@@ -88,6 +88,11 @@ class AssignedTiers:
         opened = list(self.opened) if partitions is None else [each for each in partitions if each in self.opened]
         self._seek(opened)
 
+    def are_at(self, checkpoints: Mapping[Partition, Checkpoint]) -> bool:
+        """Return whether all these offsets are committed, right after a :meth:`rewind`."""
+        known = {each: tier.progress for each, tier in self.opened.items() if each not in self.unwritten}
+        return all(each in known and known[each].checkpoint() == at for each, at in checkpoints.items())
+
     def to_restart(self, now: Mapping[str, FoundTopic]) -> list[Partition]:
         """Return the partitions to :meth:`restart`; see :meth:`FirstOffsets.to_restart`."""
         return self._first_offsets.to_restart(now, self.owned)

@@ -47,6 +47,7 @@ from kafka_redelivery.transport.errors import (
     PositionDeletedError,
     RefusalCause,
     RefusedRecord,
+    WriteAbortedError,
 )
 from kafka_redelivery.transport.protocols import (
     BackgroundWriter,
@@ -456,12 +457,18 @@ class Scheduler:
                     self._engine.commit_rest(self._assigned.refuse(release, refusal), release)
                 self._assigned.rewind()
             case Rewind(error) | Repeat(error):
-                if not error.records_written:
-                    self._withdraw_dead_letters(release)
-                fault = error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)
-                if release.produced and not fault:
-                    self._limits.aborted(len(release.produced))
-                self._assigned.rewind()
+                self._rewind(release, error)
+
+    def _rewind(self, release: Release, error: WriteAbortedError) -> None:
+        """Go on from the committed offsets after an aborted write. They may show that only its answer was lost."""
+        outdated = isinstance(error, MembershipOutdatedError)
+        if release.produced and not (error.records_written or error.fenced or outdated):
+            self._limits.aborted(len(release.produced))
+        self._assigned.rewind()
+        if not outdated and self._assigned.are_at(release.checkpoints):
+            self._confirm(release, self._engine.seconds)
+        elif not error.records_written:
+            self._withdraw_dead_letters(release)
 
     def _end_request(self, end: End | None) -> bool:
         """Note how the write of a request has ended; return whether the write was one."""

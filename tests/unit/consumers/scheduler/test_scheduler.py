@@ -241,6 +241,21 @@ def test_an_aborted_write_is_repeated() -> None:
     assert running.observer.abort_causes == ["timed out"]
 
 
+@pytest.mark.parametrize("missing", [None, QUICK, MIXED])
+def test_a_release_whose_answer_was_lost_counts(missing: Partition | None) -> None:
+    """The committed offsets show that it was written, unless one of them is missing."""
+    running = Running(WriteAbortedError("timed out"))
+    mixed = Progress(0)
+    assert mixed.track_range(0, 2)
+    mixed.complete([1])
+    running.reader.commits |= {QUICK: Checkpoint(1, ""), MIXED: mixed.checkpoint()}
+    if missing is not None:
+        running.reader.commits[missing] = Checkpoint(0, "")
+    running.turn([*due(QUICK, 0), *due(MIXED, 0, due_ms=NOW + 500), *due(MIXED, 1)])
+    assert [len(release.lateness_ms) for release in running.observer.releases] == ([2] if missing is None else [])
+    assert running.writer.confirmed == []
+
+
 @pytest.mark.parametrize(
     ("error", "fences"),
     [
