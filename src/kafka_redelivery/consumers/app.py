@@ -14,7 +14,7 @@ import yaml
 from kafka_redelivery.consumers.embedding import Definition, Running
 from kafka_redelivery.consumers.handlers.child import refuse_in_child
 from kafka_redelivery.consumers.handlers.handler import check_importable
-from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.memory import infrequent_garbage_collection
 from kafka_redelivery.consumers.process.signals import exit_on_signals, stop_on_signal
 from kafka_redelivery.consumers.telemetry.tracing import spans_exported
 from kafka_redelivery.consumers.testkit import HandlerKit

@@ -15,6 +15,7 @@ from kafka_redelivery.cli.options import (
     find_app,
     load,
 )
+from kafka_redelivery.consumers.process.memory import few_arenas
 from kafka_redelivery.consumers.process.signals import exit_on_signals
 
 
@@ -30,6 +31,7 @@ def worker(
     A second signal of the same kind ends the process immediately; records that were not committed are delivered again.
     """
     exit_on_signals()
+    few_arenas()
     from kafka_redelivery.consumers.worker.run import run_worker
 
     begin_log(log_level, log_format)
@@ -51,6 +53,7 @@ def scheduler(
     A second signal of the same kind ends the process immediately; what was not committed is released by the next one.
     """
     exit_on_signals()
+    few_arenas()
     from kafka_redelivery.consumers.scheduler.run import run_scheduler
 
     begin_log(log_level, log_format)
@@ -69,5 +72,6 @@ def run(
     A second signal of the same kind ends the process immediately; what was not committed is delivered again.
     """
     exit_on_signals()
+    few_arenas()
     begin_log(log_level, log_format)
     find_app(app, config).run(scheduler=True, overrides=overrides or ())

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafka_redelivery.consumers.process.clients import Instance
-from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.memory import infrequent_garbage_collection
 from kafka_redelivery.consumers.process.pause_watch import PauseWatch, watch_pauses
 from kafka_redelivery.consumers.process.signals import stop_on_signal
 from kafka_redelivery.consumers.telemetry.health import Health

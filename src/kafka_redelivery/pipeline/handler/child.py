@@ -32,7 +32,7 @@ from kafka_redelivery.consumers.handlers.processor import SLICE_S, Processor
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.handlers.slots import Slots, open_slots
 from kafka_redelivery.consumers.handlers.tracing import with_tracing
-from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.memory import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.consumers.telemetry.tracing import CLOSING_OF_A_CHILD_S, spans_exported
 from kafka_redelivery.pipeline.handler.computed import Computing

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from kafka_redelivery.consumers.clock import failure_clock_ms
-from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.memory import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.jitter import draws

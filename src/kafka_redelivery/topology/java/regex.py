@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import regex
-
 from kafka_redelivery.topology.errors import MatchError
 
 _TIMEOUT_S = 1.0
@@ -51,6 +49,8 @@ class UntrustedPattern:
         Raises:
             re.error: the text is not a regular expression, or is too large.
         """
+        import regex  # noqa: PLC0415 - costs 2 MB and 30 ms, and most configurations have no such pattern
+
         self._shown = shown
         if len(text) > 2 * MAX_PATTERN_CHARACTERS:  # a translated pattern may be longer than the original
             raise re.error("it is too long")

@@ -1,12 +1,28 @@
-"""The frequency of Python's garbage collection."""
+"""What Python and the C library do with memory."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _ALLOCATIONS_PER_COLLECTION = 100_000
+_M_ARENA_MAX = -8
+_ARENAS = 2
+
+
+def few_arenas() -> None:
+    """Let the threads of this process share two heaps, where the C library is glibc.
+
+    It gives each thread a heap of its own, up to eight times the processors. The Kafka client has a thread for each
+    broker and client, and each heap keeps what it had at most. With two of them a worker took 10 % less memory, at the
+    same speed. Call it before threads start. ``MALLOC_ARENA_MAX`` in the environment has precedence.
+    """
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 @contextmanager
