@@ -91,6 +91,7 @@ class Decisions:
         retries: dict[int, Retry] = {}
         """By deliveries: all records of an item may fail, and without randomness nothing else makes a difference."""
 
+        due = {index for index, _ in outcomes.lateness}
         for index, raw in failures:
             failure = raw if details is FailureDetails.FULL else details.of(raw)
             message = messages[index]
@@ -102,7 +103,7 @@ class Decisions:
                 lineage = lineage.delivered(lineage.deliveries + delivered)
             else:
                 lineage = initial_lineage(message, headers, route, delivered)
-            if assigned.redelivered and read_due(headers) is None:
+            if assigned.redelivered and index not in due and read_due(headers) is None:
                 # No due time: an operator sent it back, so it may be dead-lettered again.
                 dependencies.audits.withdraw((lineage,))
             decision = retries.get(lineage.deliveries) if raised else None
