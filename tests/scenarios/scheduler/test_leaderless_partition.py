@@ -1,7 +1,8 @@
-"""Partitions without a leader: all others are trimmed, and processes start and handle the records of the others."""
+"""Partitions without a leader: all others are trimmed, and processes start, handle the others, and skip nothing."""
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,8 +67,32 @@ def test_partitions_on_a_lost_disk(tmp_path: Path, unique: str, caplog: pytest.L
             _send(group, 8, 12)
             until(lambda: group.outputs() == exactly(range(12)), "the records of the other partitions are handled")
             _commands_work(group)
+            late = _waits_for_the_lost_partition(group, unique, tmp_path / "late")
         finally:
             group.close()
+    lost.unlink()
+    (tmp_path / "away").rename(lost)
+    for replica in [each for each in lost.iterdir() if (home / "data" / each.name).is_dir()]:
+        shutil.rmtree(replica)  # the broker has made it again, empty
+    with two_disks:
+        group.cluster.produce(group.source, [script(12, ["ok"], partition=2)])
+        late.worker()
+        until(lambda: late.outputs() == exactly([12]), "what came before its new worker is handled")
+        late.close()
+
+
+def _waits_for_the_lost_partition(group: Group, unique: str, folder: Path) -> Group:
+    """Return another group, which reads the same source from its end on, and whose worker has waited for its leader."""
+    folder.mkdir()
+    late = Group(group.cluster, f"{unique}-late", folder)
+    kafka = {"auto.offset.reset": "latest"}
+    late.configure(kafka=kafka, sources=[{"topic": group.source, "value": {"format": "json"}}])
+    late.cluster.create(late.output)
+    late.apply()
+    worker = late.worker()
+    until(lambda: f"{group.source}-2 is halted" in worker.own_log, "it has the partition without a leader")
+    late.stop()
+    return late
 
 
 def _commands_work(group: Group) -> None:

@@ -385,5 +385,8 @@ def withdraw(settings: Settings, states: Iterable[RequestState]) -> None:
 def _read(settings: Settings, tail: ControlTail) -> Pauses:
     if not tail.exists():
         topic = settings.naming().control_topic()
-        raise ConsumersError(f"there is no topic {topic}, in which requests are kept; run: redelivery topology apply")
+        raise ConsumersError(
+            f"there is no topic {topic}, in which requests are kept, or it may not be described; run: redelivery "
+            "topology apply"
+        )
     return tail.read_to_end()

@@ -213,7 +213,10 @@ def write_and_wait(
     with closing(control_tail(settings, uncommitted=True)) as tail:
         if not tail.exists():
             topic = settings.naming().control_topic()
-            raise ConsumersError(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
+            raise ConsumersError(
+                f"there is no topic {topic}, in which pauses are kept, or it may not be described; run: redelivery "
+                "topology apply"
+            )
         before = tail.read_to_end().readable()
         now_ms = wall_clock_ms()
         decided = records(before, now_ms)
