@@ -174,7 +174,7 @@ def unstarted_record(topic: str, number: int, since_ms: int) -> ControlRecord:
 
 def withdrawn_records(topic: str, number: int) -> list[ControlRecord]:
     """Return the records that withdraw what is known of a partition."""
-    return [ControlRecord(f"{kind}/{topic}/{number}".encode(), None) for kind in ("partition", "former")]
+    return [ControlRecord(f"{kind}/{topic}/{number}".encode(), None) for kind in ("partition", "former", "unstarted")]
 
 
 def withdrawn_former_record(topic: str, number: int) -> ControlRecord:

@@ -16,6 +16,7 @@ from kafka_redelivery.topology.wire.control import (
     tier_record,
     unstarted_record,
     width_record,
+    withdrawn_records,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.topic_mark import topic_mark
@@ -85,6 +86,16 @@ def test_what_is_known_of_an_older_topic_of_a_name_is_void() -> None:
     assert state.of_topics({("orders", 0): present}).former.keys() == {("orders", 0), ("orders", 3)}
     known = state.of_topics({"orders": present}, {("orders", 1): 9})
     assert (known.is_new("orders", 1), known.former["orders", 1]) == (True, 9)
+
+
+def test_nothing_is_known_of_a_partition_of_a_deleted_topic() -> None:
+    """Else one of the same name that starts at its end would start where the deleted one waited."""
+    known = [
+        first_offset_record("orders", 0, 5, NOW),
+        former_record("orders", 0, 7, NOW),
+        unstarted_record("orders", 0, NOW),
+    ]
+    assert control_state([*known, *withdrawn_records("orders", 0)]) == ControlState(exists=True)
 
 
 def test_values_bear_a_version_and_a_time() -> None:
