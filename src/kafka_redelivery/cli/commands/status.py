@@ -96,10 +96,14 @@ def status_document(found: GroupStatus) -> dict[str, Any]:
 
 
 def _applied(found: GroupStatus, member: Member) -> str:
-    noted = [each.offset for name, each in found.pausing.processes.items() if name.instance == member.name]
+    seen = found.pausing
+    noted = [each.offset for name, each in seen.processes.items() if name.instance == member.name]
+    if not noted and seen.applied == len(seen.processes) == seen.members:
+        # Kafka does not know a process without an instance by the name under which it notes what it obeys.
+        noted = [each.offset for each in seen.processes.values()]
     if noted:
-        return f"{min(noted)} of {found.pausing.end}"
-    return "unknown" if found.pausing.end else "never paused"
+        return f"{min(noted)} of {seen.end}"
+    return "unknown" if seen.end else "never paused"
 
 
 def _due(each: TopicBacklog) -> str:

@@ -7,10 +7,10 @@ from rich.console import Console
 from kafka_redelivery.cli.commands.status import print_status, status_document
 from kafka_redelivery.consumers.operations.outages import dependency_states
 from kafka_redelivery.consumers.operations.pausing import AppliedPauses
-from kafka_redelivery.consumers.operations.status import GroupStatus, TopicBacklog, WaitsForDependency
+from kafka_redelivery.consumers.operations.status import GroupStatus, Member, TopicBacklog, WaitsForDependency
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.outages import OutageNote, OutageState, outage_record
-from kafka_redelivery.topology.wire.pauses import Pauses
+from kafka_redelivery.topology.wire.pauses import Applied, Pauses, ProcessName
 
 TIER = TopicBacklog(
     "billing.retry.10m", "tier", 41, {"within 1h": 41}, 0, 41, {"ConnectionError": 40, "TimeoutError": 1}
@@ -62,3 +62,18 @@ def test_an_outage_says_since_when_who_says_so_and_what_waits() -> None:
     bank, books = status_document(status)["outages"]
     assert (bank["state"], bank["by"], bank["untilMs"], bank["waiting"]) == ("open", "ann@desk", 120_000, 41_000)
     assert books == {"dependency": "books", "state": "closed", "sources": ["orders"], "waiting": 41_000}
+
+
+def test_a_process_without_an_instance_has_applied_what_all_have() -> None:
+    """Kafka shows its member id and not its random name. If one process lags, it may be this one."""
+
+    def shown(*offsets: int) -> str:
+        notes = {ProcessName("worker", f"random-{number}"): Applied(each, 0) for number, each in enumerate(offsets)}
+        members = (Member("billing", "rdkafka-1", 3), Member("billing.scheduler", "rdkafka-2", 3))
+        screen, seen = StringIO(), AppliedPauses((), 4, notes, 2)
+        print_status(Console(file=screen, width=200), GroupStatus("billing", 0, seen, members, (), {}, ()))
+        return screen.getvalue()
+
+    assert shown(4, 4).count("4 of 4") == 2
+    assert shown(4, 3).count("unknown") == 2
+    assert shown(4, 4, 4).count("unknown") == 2
