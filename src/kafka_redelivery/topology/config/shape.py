@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Union, get_args, get_origin
@@ -17,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from kafka_redelivery.topology.config.section import Section
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.faults import Path, Violation, dotted
 from kafka_redelivery.topology.urls import without_secrets
 
@@ -64,7 +67,8 @@ def suggestion(name: str, path: Path) -> str:
         return f"did you mean {meant}?"
     elsewhere = [each for each in _all_paths() if each[-1] == name]
     if elsewhere:
-        return f"move it to {dotted(elsewhere[0][:-1]) or 'the top level'}"
+        others = f", or use one of {', '.join(known)}" if path and known else ""
+        return f"move it to {dotted(elsewhere[0][:-1]) or 'the top level'}{others}"
     return f"remove it, or use one of {', '.join(known)}" if known else "remove it"
 
 
@@ -176,7 +180,7 @@ def _value(kind: str, path: Path, given: object, context: dict[str, Any]) -> tup
     got = "" if hidden or isinstance(given, (dict, list)) else f", not {shown!r}"
     expected = context.get("expected")
     for prefix, problem, fix in (
-        ("int", f"must be a whole number{got}", "write digits only"),
+        ("int", f"must be a whole number{got}", _digits(path, given)),
         ("float", f"must be a number{got}", "write a number, such as 1.5"),
         ("finite", f"must be a finite number{got}", "write a number, such as 1.5"),
         ("bool", f"must be true or false{got}", "write true or false"),
@@ -195,6 +199,15 @@ def _value(kind: str, path: Path, given: object, context: dict[str, Any]) -> tup
     field = field_at(path)
     description = None if field is None else field.description
     return "is not accepted", f"write this: {description}" if description else "correct it"
+
+
+def _digits(path: Path, given: object) -> str:
+    """Return a fix. A duration becomes the milliseconds that ActiveMQ's names want, and not its digits."""
+    field = field_at(path)
+    if field is not None and " in ms" in (field.description or ""):
+        with suppress(ValueError):
+            return f"write milliseconds: {parse_duration(given) // timedelta(milliseconds=1)}"
+    return "write digits only"
 
 
 def _pattern(path: Path, given: str) -> tuple[str, str]:

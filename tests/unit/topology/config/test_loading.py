@@ -113,6 +113,22 @@ def test_the_error_lists_every_fault() -> None:
         ("policy_entry: {}", "5:1 policy_entry", "is not known", "did you mean policyEntry?"),
         ("limits: {batch: 0}", "5:17 limits.batch", "must be at least 1, not 0", "write 1 or more"),
         ("limits: {batch: 1.5}", "5:17 limits.batch", "must be a whole number, not 1.5", "write digits only"),
+        (
+            "policyEntry: {redeliveryPolicy: {initialRedeliveryDelay: 90s}}",
+            "5:58 policyEntry.redeliveryPolicy.initialRedeliveryDelay",
+            "must be a whole number, not '90s'",
+            "write milliseconds: 90000",
+        ),
+        ("limits: {batch: 5s}", "5:17 limits.batch", "must be a whole number, not '5s'", "write digits only"),
+        (
+            "policyEntry: {deadLetterStrategy: {sharedDeadLetterStrategy: {}}}",
+            "5:36 policyEntry.deadLetterStrategy.sharedDeadLetterStrategy",
+            "is not known",
+            (
+                "move it to activemq.defaultEntry.deadLetterStrategy, or use one of kind, topic, processExpired, "
+                "enableAudit, expiration, expiryAddress"
+            ),
+        ),
         ("limits: {batch: yes}", "5:17 limits.batch", "must be a number, not true or false", None),
         ("limits: {batch: [1]}", "5:17 limits.batch", "must be a whole number", None),
         ("limits: 5", "5:9 limits", "must be a mapping of names to values", None),
