@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -187,9 +188,20 @@ class _Finder:
             self._scan_finished()
             elsewhere = {each.message_id for each in found}
             found += self._finished({at: ms for at, ms in self._ended.items() if _name(at) not in elsewhere})
+            if not found:
+                self._note_taken_as_key()
         elif not found and self._exists(*origin):
             found = self._finished({origin: None})
         return Search(tuple(found or [Found("", State.UNKNOWN)]), tuple(self._unread))
+
+    def _note_taken_as_key(self) -> None:
+        """Say that an id was searched for as a key, because its topic is a dead-letter topic, or mistyped."""
+        with suppress(ValueError):
+            topic = parse_message_id(self._wanted.text)[0]
+            self._unread.append(
+                f"{topic} is no source of the configuration, so this was searched for as a key; "
+                "`redelivery dlq show` takes the id of a dead letter"
+            )
 
     def _sources(self) -> Positions:
         topics = [source.topic for source in self._settings.sources]

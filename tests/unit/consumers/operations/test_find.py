@@ -124,6 +124,18 @@ def test_a_header_finds_what_carries_it(topics: Topics) -> None:
     assert _found(header="tenant=none") == [("", State.UNKNOWN, "")]
 
 
+@pytest.mark.parametrize("text", ["DLQ.orders-0@3", "ordrs-0@3"])
+def test_an_id_of_a_topic_that_is_no_source_is_taken_as_a_key(topics: Topics, text: str) -> None:
+    """And the answer says so, if there is no such key."""
+    note = f"{text[:-4]} is no source of the configuration, so this was searched for as a key"
+    search = find(SETTINGS, Wanted.of(SETTINGS, text), 1000, lambda *_: None, dead_letters=False)
+    assert search.unread[-1].startswith(note)
+    topics.add(ORDERS, text)
+    assert _found(text) == [("orders-0@0", State.SOURCE, "")]
+    search = find(SETTINGS, Wanted.of(SETTINGS, text), 1000, lambda *_: None, dead_letters=False)
+    assert not any(each.startswith(note) for each in search.unread)
+
+
 def test_a_delivery_note_tells_what_is_in_a_handler(topics: Topics) -> None:
     """Only records below its end, which are not finished."""
     for _ in range(4):
