@@ -102,5 +102,11 @@ def redelivery_running(
 
 
 def _found(file: str | Path, request: pytest.FixtureRequest) -> Path:
-    """Return the file in the folder of the test or in one above it; if there is none, the path as it is given."""
-    return next((found for folder in request.path.parents if (found := folder / file).is_file()), Path(file))
+    """Return the file in the folder of the test or in one above it, or where the path leads as it is given."""
+    found = next((found for folder in request.path.parents if (found := folder / file).is_file()), Path(file))
+    if not found.is_file():
+        raise FileNotFoundError(
+            f"there is no {file} in the folder of the test or above it; name another file, an App, or (redelivery_kit) "
+            "the handler: redelivery_kit(charge, value=JsonCodec())"
+        )
+    return found

@@ -92,6 +92,18 @@ def test_a_kit_of_a_configuration_that_names_a_registry(project: pytest.Pytester
     run(project, test).assert_outcomes(passed=2)
 
 
+def test_a_missing_configuration_is_named_with_what_to_give_instead(project: pytest.Pytester) -> None:
+    """Both fixtures look for it in the same places."""
+    test = """
+    import pytest
+
+    def test_it(redelivery_kit):
+        with pytest.raises(FileNotFoundError, match="there is no other.yaml in the folder of the test or above it;"):
+            redelivery_kit("other.yaml")
+    """
+    run(project, test).assert_outcomes(passed=1)
+
+
 def test_a_kit_of_a_function_or_class_is_closed_after_the_test(project: pytest.Pytester) -> None:
     """The arguments are those of HandlerKit; a handler class is entered and left."""
     test = """
