@@ -152,3 +152,11 @@ def test_one_source_out_of_order_needs_room_for_metadata(own: str) -> None:
     ordered = configured(HANDLER, "sources: [{topic: a}, {topic: b}]")
     mixed = configured(HANDLER, f"sources: [{{topic: a}}, {{topic: b, handler: {own}}}]")
     assert [plan(each, {}).out_of_order for each in (ordered, mixed)] == [False, True]
+
+
+def test_a_source_without_a_handler_may_need_the_decorator_of_an_app() -> None:
+    """As after a mistyped topic in @app.handler, which is then a source of its own."""
+    with pytest.raises(ConfigurationError) as refused:
+        configured("sources: [{topic: orders}, {topic: ordrs, handler: {callable: 'shop:charge'}}]")
+    [fault] = refused.value.faults
+    assert fault.fix.endswith('; or @app.handler("orders") if this is an App')

@@ -520,7 +520,10 @@ def _missing_handlers(settings: Settings) -> Iterator[Violation]:
     for index, source in enumerate(settings.sources):
         if source.topic not in settings.handlers:
             problem = f"has no handler: handler.callable is missing, here and at the top level ({source.topic})"
-            fix = "add handler: {callable: package.module:function} to the source, or at the top level for all sources"
+            fix = (
+                "add handler: {callable: package.module:function} to the source, or at the top level for all sources; "
+                f'or @app.handler("{source.topic}") if this is an App'
+            )
             yield Violation(("sources", index), problem, fix)
 
 
