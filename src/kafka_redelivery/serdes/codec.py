@@ -72,7 +72,11 @@ class RawCodec:
             return value
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
-        raise EncodeError(self.name, EncodeCode.WRONG_TYPE, f"needs bytes, got {type(value).__name__}")
+        raise EncodeError(
+            self.name,
+            EncodeCode.WRONG_TYPE,
+            f"needs bytes, got {type(value).__name__}; choose a format such as json (in HandlerKit value=JsonCodec())",
+        )
 
 
 class StringCodec:
