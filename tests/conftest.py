@@ -62,6 +62,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Let it look at everything again, or DuckDB reports what it still finds at the end of the process as leaks."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Restore the formatters of pytest's log handlers before each test.
