@@ -124,7 +124,7 @@ def test_without_a_kept_index(group: Group, caplog: pytest.LogCaptureFixture) ->
     dead_letter(group, range(4))
     (group.folder / "index").write_text("no folder", encoding="utf-8")
     done = dlq(group, "redrive", "--dry-run", "--key", "k3")
-    assert (done.code, f"1 dead letters to {group.ready}" in done.out) == (0, True)
+    assert (done.code, f"1 dead letter to {group.ready}" in done.out) == (0, True)
     assert "without an index all dead letters are read" in caplog.text
     assert dlq(group, "purge", "--dry-run").code == 0
     assert "4 dead letters to export\ndry run" in dlq(group, "export", "--dry-run").out

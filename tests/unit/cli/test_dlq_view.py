@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kafka_redelivery.cli.views.dlq import print_failures, print_preview, print_summary
+from kafka_redelivery.cli.views.dlq import letters_text, print_failures, print_preview, print_summary
 from kafka_redelivery.dead_letters.creation import Preview
 from kafka_redelivery.dead_letters.index.summary import BUCKETS, Summary, SummaryRow
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, Selection
@@ -96,3 +96,8 @@ def test_an_action_names_the_failures_of_its_letters() -> None:
     first, *_, last = lines = console.file.getvalue().splitlines()
     assert (first, last) == ("selected: 3 x HTTPStatusError: no 0 in shop.charge", "selected: 6 of 2 more failures")
     assert len(lines) == 6
+
+
+def test_one_letter_is_not_letters() -> None:
+    """In the totals of lists and previews."""
+    assert [letters_text(number) for number in (0, 1, 2)] == ["0 dead letters", "1 dead letter", "2 dead letters"]

@@ -342,7 +342,7 @@ def purge(
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
     With --note it is written to the audit trail, which needs the rights of the role redrive, too.
     """
-    from kafka_redelivery.cli.views.dlq import print_removable
+    from kafka_redelivery.cli.views.dlq import letters_text, print_removable
     from kafka_redelivery.dead_letters.ledger import author
     from kafka_redelivery.dead_letters.purge import Purge, removable_letters
 
@@ -362,7 +362,7 @@ def purge(
     elif dry_run:
         stdout().print("dry run: nothing was changed")
     else:
-        stdout().print(f"{removable_letters(found.chosen, failed)} dead letters removed")
+        stdout().print(f"{letters_text(removable_letters(found.chosen, failed))} removed")
     for partition, reason in failed.items():
         stderr().print(f"{partition} stays: {reason}")
     if failed:

@@ -42,7 +42,7 @@ def print_kinds(
         table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
     if table.row_count:
         print_table(console, table)
-    console.print(f"{sum(kind['letters'] for kind in kinds)} dead letters{left_out(expired, others, unreadable)}")
+    console.print(f"{letters_text(sum(kind['letters'] for kind in kinds))}{left_out(expired, others, unreadable)}")
 
 
 def left_out(expired: int, others: int, unreadable: int) -> str:
@@ -70,7 +70,12 @@ def print_exportable(console: Console, found: Exportable) -> None:
     if table.row_count:
         print_table(console, table)
     expired = f", {found.expired} of them expired" if found.expired else ""
-    console.print(f"{found.total} dead letters to export{expired}")
+    console.print(f"{letters_text(found.total)} to export{expired}")
+
+
+def letters_text(number: int) -> str:
+    """Return ``1 dead letter`` or ``2 dead letters``."""
+    return "1 dead letter" if number == 1 else f"{number} dead letters"
 
 
 def print_failures(console: Console, found: Summary) -> None:
@@ -87,9 +92,9 @@ def print_preview(console: Console, chosen: Preview) -> None:
     """Print how many letters a job would send, where to, and how long it takes."""
     options = chosen.options
     if options.discard and chosen.total:
-        console.print(f"{chosen.total} dead letters to discard")
+        console.print(f"{letters_text(chosen.total)} to discard")
     for topic, number in sorted(chosen.targets.items()):
-        console.print(f"{number} dead letters to {topic}")
+        console.print(f"{letters_text(number)} to {topic}")
     for number, what in (
         (chosen.parking, f"to the parking topic: sent again {options.max_redrives} times or more before"),
         (
@@ -198,13 +203,13 @@ def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> 
     for partition, each in chosen.items():
         table.add_row(partition.topic, str(partition.number), str(each.letters), each.because)
     print_table(console, table)
-    console.print(f"{removable_letters(chosen)} dead letters to remove")
+    console.print(f"{letters_text(removable_letters(chosen))} to remove")
 
 
 def print_importable(console: Console, found: Importable) -> None:
     """Print how many letters an import would send, where to, and why it leaves others out."""
     for topic, number in sorted(found.topics.items()):
-        console.print(f"{number} dead letters to {topic}")
+        console.print(f"{letters_text(number)} to {topic}")
     for state, number in sorted(found.states.items()):
         if state and state != LetterState.WAITING:
             console.print(f"{number} of them were {state} when they were exported")
@@ -267,7 +272,7 @@ def following(
 
 def _summary_total(summary: Summary, limit: int) -> str:
     more = f"; {len(summary.rows) - limit} more kinds (--limit)" if len(summary.rows) > limit else ""
-    return f"{summary.letters} dead letters{left_out(summary.expired, summary.others, summary.unreadable)}{more}"
+    return f"{letters_text(summary.letters)}{left_out(summary.expired, summary.others, summary.unreadable)}{more}"
 
 
 def _summary_document(summary: Summary, limit: int, problem: str = "") -> dict[str, Any]:

@@ -35,13 +35,13 @@ MAX_LINES = 100
 MAX_RETRY_LINES = 5
 """Lines per window about retries of one exception class and place. A record that fails for good has its own line."""
 
-_PLURAL: Mapping[type[Decision], str] = {
-    Retry: "retries",
-    DeadLetter: "dead letters",
-    Discard: "discarded records",
-    Halt: "halts",
+_NAMES: Mapping[type[Decision], tuple[str, str]] = {
+    Retry: ("retry", "retries"),
+    DeadLetter: ("dead letter", "dead letters"),
+    Discard: ("discarded record", "discarded records"),
+    Halt: ("halt", "halts"),
 }
-_LINES: Mapping[type[Decision], int] = dict.fromkeys(_PLURAL, MAX_LINES) | {Retry: MAX_RETRY_LINES}
+_LINES: Mapping[type[Decision], int] = dict.fromkeys(_NAMES, MAX_LINES) | {Retry: MAX_RETRY_LINES}
 _MAX_KEY_BYTES = 100
 _MAX_CAUSE_LENGTH = 500
 
@@ -140,7 +140,8 @@ class FailureLog:
             if left_out > 0:
                 level = logging.INFO if decision is Retry else logging.WARNING
                 cause = f"{exception} in {at}" if at else exception
-                _log.log(level, "%d more %s after %s without a line of their own", left_out, _PLURAL[decision], cause)
+                what = _NAMES[decision][left_out > 1]
+                _log.log(level, "%d more %s after %s, not logged one by one", left_out, what, cause)
         if over:
             self._numbers.clear()
             self._window_start_s = monotonic_s()
