@@ -1,10 +1,11 @@
 """The Kafka cluster as seen from outside the product: all reads and writes use bare Kafka clients."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from confluent_kafka import (
     Consumer,
@@ -31,6 +32,9 @@ from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.topology.wire.topic_mark import split_mark
 from kafka_redelivery.transport.kafka_errors import is_transient
 from tests.scenarios.waiting import LONG_S, until
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 Partition = tuple[str, int]
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -77,6 +81,17 @@ class Seen:
         """The text of a header; of a name given twice, the last."""
         value = dict(self.headers).get(name)
         return None if value is None else value.decode()
+
+
+def _answers(futures: Mapping[_K, Future[_V]], none: Container[int]) -> dict[_K, _V]:
+    found = {}
+    for each, answer in futures.items():
+        try:
+            found[each] = answer.result(_ANSWER_S)
+        except KafkaException as exception:
+            if exception.args[0].code() not in none:
+                raise
+    return found
 
 
 class Cluster:
@@ -143,19 +158,21 @@ class Cluster:
         """Return the partitions that have a leader. It does not list the thousand topics of other tests."""
         if not topics:
             return []
-        found = []
-        for topic, answer in self._admin.describe_topics(TopicCollection(list(topics))).items():
-            try:
-                description = answer.result(_ANSWER_S)
-            except (KafkaException, TimeoutError) as exception:
-                if isinstance(exception, KafkaException) and exception.args[0].code() in _NO_TOPIC:
-                    continue
-                self._admin = AdminClient(self._client)  # it may go on asking a node that is gone
-                raise
-            found += [
-                (topic, number) for number in range(sum(each.leader is not None for each in description.partitions))
-            ]
-        return found
+        wanted = TopicCollection(list(topics))
+        described = self._asked(lambda admin: admin.describe_topics(wanted), none=_NO_TOPIC)
+        led = {topic: sum(each.leader is not None for each in found.partitions) for topic, found in described.items()}
+        return [(topic, number) for topic, count in led.items() for number in range(count)]
+
+    def _asked(self, ask: Callable[[AdminClient], Mapping[_K, Future[_V]]], none: Container[int] = ()) -> dict[_K, _V]:
+        """Return what the brokers answer about each, without those whose answer is an error in ``none``.
+
+        A client may go on asking a node that was away, or that leads a partition no more. Another one asks once again.
+        """
+        try:
+            return _answers(ask(self._admin), none)
+        except (KafkaException, TimeoutError):
+            self._admin = AdminClient(self._client)
+        return _answers(ask(self._admin), none)
 
     def ends(self, *topics: str) -> dict[Partition, int]:
         """Return the log end offset of each partition, transaction markers included."""
@@ -169,11 +186,10 @@ class Cluster:
         self, spec: OffsetSpec, topics: Sequence[str], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[Partition, int]:
         wanted = {TopicPartition(*partition): spec for partition in self._partitions(*topics)}
-        answers = self._admin.list_offsets(wanted, isolation_level=isolation) if wanted else {}
-        return {
-            (partition.topic, partition.partition): answer.result(_ANSWER_S).offset
-            for partition, answer in answers.items()
-        }
+        if not wanted:
+            return {}
+        answers = self._asked(lambda admin: admin.list_offsets(wanted, isolation_level=isolation))
+        return {(partition.topic, partition.partition): found.offset for partition, found in answers.items()}
 
     # Records.
 
