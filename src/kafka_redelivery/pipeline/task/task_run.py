@@ -201,6 +201,11 @@ class DecidingRefusals:
             HaltedError: the broker refuses a dead letter, the outcome of one that was sent again, or the journal.
         """
         produced_for = batch.produced_for
+        places = {
+            (outcomes.assigned, offset): (outcomes, index)
+            for outcomes in batch.outcomes
+            for index, offset in enumerate(outcomes.offsets())
+        }
         for refused in error.refused:
             consumed = produced_for[refused.index]
             if refused.cause.outside:
@@ -211,11 +216,9 @@ class DecidingRefusals:
             failure = failure_of(consumed, refused.reason)
             if failure is None:
                 raise HaltedError(f"the broker refuses the {role} of {assigned.partition}@{offset}: {refused.reason}")
-            for outcomes in batch.outcomes:
-                if outcomes.assigned is assigned and offset in outcomes.offsets():
-                    index = outcomes.offsets().index(offset)
-                    cast("RowsOutcomes", outcomes).withdraw(index)
-                    batch.decide_again(outcomes, index, failure)
+            outcomes, index = places[assigned, offset]
+            cast("RowsOutcomes", outcomes).withdraw(index)
+            batch.decide_again(outcomes, index, failure)
 
 
 @dataclass(slots=True)
