@@ -11,11 +11,12 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.dead_letters.ledger import Ledger
 from kafka_redelivery.dead_letters.letter import Letter, Standing
-from kafka_redelivery.dead_letters.reading import StoredLetter, letter_ends, letter_in
+from kafka_redelivery.dead_letters.reading import StoredLetter, letter_in, letter_partitions
 from kafka_redelivery.dead_letters.source import LetterSource
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.actions import Outcome
 from kafka_redelivery.topology.redrive.job import Job, SliceId
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -60,8 +61,8 @@ def one_dead_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[
     except ValueError as error:
         raise RedriveError(f"{error}; `redelivery dlq list --each` prints ids") from None
     partition = Partition(topic, number)
-    ends = letter_ends(settings, ledger.partition_counts)
-    if offset < ends.get(partition, 0):
+    shown = partition in letter_partitions(settings, ledger.partition_counts)
+    if shown and offset < PartitionOffsets(settings.kafka).last_stable_offsets([partition])[partition]:
         for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
             letter = letter_in(message, settings)
             if letter.group and not ledger.has(letter):

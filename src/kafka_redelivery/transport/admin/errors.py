@@ -9,6 +9,7 @@ from kafka_redelivery.topology.config.rules.clients import OAUTH_CB, PASSWORD_FI
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.transport.client_config import Config, login_of, servers_of
 from kafka_redelivery.transport.errors import TransportError, grant
+from kafka_redelivery.transport.protocols import Partition
 from kafka_redelivery.transport.tokens import token_source
 
 
@@ -19,6 +20,16 @@ class AdminError(TransportError):
         super().__init__(f"{operation}: {detail}")
         self.operation = operation
         self.detail = detail
+
+
+class NoLeaderError(AdminError):
+    """Partitions have no leader, because no broker runs that has a replica in sync. Start one of these brokers."""
+
+    def __init__(self, operation: str, partitions: Sequence[Partition]) -> None:
+        names = ", ".join(map(str, partitions))
+        lead = f"{names} {'has' if len(partitions) == 1 else 'have'} no leader"
+        super().__init__(operation, f"{lead}; start a broker that has a replica in sync, then repeat this")
+        self.partitions = tuple(partitions)
 
 
 class NotAuthorisedError(AdminError):

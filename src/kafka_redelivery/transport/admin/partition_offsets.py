@@ -11,11 +11,11 @@ from confluent_kafka.admin import OffsetSpec
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error, answers_of
-from kafka_redelivery.transport.admin.errors import NotAuthorisedError
+from kafka_redelivery.transport.admin.errors import AdminError, NoLeaderError, NotAuthorisedError
 from kafka_redelivery.transport.assigned_reader import committed_of
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import BrokerUnavailableError, TransportError
 from kafka_redelivery.transport.kafka_errors import with_right
 from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
@@ -23,6 +23,9 @@ from kafka_redelivery.transport.protocols import Partition
 _TIMEOUT_S = 30.0
 _DENIED_S = 1.0
 """How soon it is noticed that the user may not ask about a group."""
+
+_LEADERS_S = 2.0
+"""How long to ask which partitions have no leader, after a request has failed."""
 
 _READ_OFFSETS = "read the offsets of partitions"
 
@@ -33,8 +36,8 @@ class PartitionOffsets:
     """Asks the cluster for offsets. Not thread-safe; connects with the first request.
 
     Without ``calls`` it has an admin client of its own. Every method raises :class:`BrokerUnavailableError` when no
-    broker answers, :class:`NotAuthorisedError` when the user may not, and :class:`AdminError` when the cluster refuses
-    for another reason.
+    broker answers, :class:`NotAuthorisedError` when the user may not, :class:`NoLeaderError` when partitions still have
+    no leader after ``timeout_s``, and :class:`AdminError` when the cluster refuses for another reason.
     """
 
     def __init__(
@@ -84,17 +87,38 @@ def list_offsets(
     ``passed_on`` is that of :meth:`AdminCalls.repeated`.
 
     Raises:
-        BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
+        BrokerUnavailableError, NotAuthorisedError, NoLeaderError, AdminError: as :class:`PartitionOffsets`.
     """
     wanted = {TopicPartition(*partition): spec for partition in partitions}
     if not wanted:
         return {}
-    answers = calls.each(
-        _READ_OFFSETS,
-        lambda: calls.connected(_READ_OFFSETS).list_offsets(wanted, isolation_level=isolation),
-        passed_on=passed_on,
-    )
+    try:
+        answers = calls.each(
+            _READ_OFFSETS,
+            lambda: calls.connected(_READ_OFFSETS).list_offsets(wanted, isolation_level=isolation),
+            passed_on=passed_on,
+        )
+    except NotAuthorisedError:
+        raise
+    except (AdminError, BrokerUnavailableError) as error:
+        leaderless = _leaderless(calls, [Partition(each.topic, each.partition) for each in wanted])
+        raise NoLeaderError(_READ_OFFSETS, leaderless) if leaderless else error from None
     return {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()}
+
+
+def _leaderless(calls: AdminCalls, partitions: Iterable[Partition]) -> list[Partition]:
+    """Return those that have no leader; none if Kafka does not say so soon."""
+    try:
+        topics = calls.client.list_topics(timeout=_LEADERS_S).topics
+    except KafkaException:
+        return []
+    leaderless = {
+        Partition(name, each.id)
+        for name, topic in topics.items()
+        for each in topic.partitions.values()
+        if each.leader < 0
+    }
+    return sorted(leaderless.intersection(partitions))
 
 
 def readable_offsets(
