@@ -49,5 +49,5 @@ def test_broker_names_the_missing_package_and_how_to_install_it(package: str) ->
     assert (done.returncode, done.stdout) == (exit_codes.FAILED, "")
     assert done.stderr == (
         f"error: the embedded Kafka broker and Spark jobs fetch jars with the Python package {package}, which is not "
-        "installed; install it with: pip install 'kafka-redelivery[broker]'\n"
+        "installed; install it with: pip install 'kafka-redelivery[broker]', in a checkout pip install '.[broker]'\n"
     )

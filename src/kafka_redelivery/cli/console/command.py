@@ -102,7 +102,10 @@ class ConsoleCommand:
     def __call__(self) -> None:
         """Serve until a signal, or print a new token."""
         if not all(map(find_spec, PACKAGES)):
-            raise ConsumersError("the console needs the extra console: pip install 'kafka-redelivery[console]'")
+            raise ConsumersError(
+                "the console needs the extra console: pip install 'kafka-redelivery[console]', in a checkout "
+                "pip install '.[console]'"
+            )
         begin_log(self.log_level, self.log_format)
         if self.new_token is not None:
             _print_token(self.new_token)

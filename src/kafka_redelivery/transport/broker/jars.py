@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
     package = str(error.name).partition(".")[0]
     raise TransportError(
         f"the embedded Kafka broker and Spark jobs fetch jars with the Python package {package}, which is not "
-        "installed; install it with: pip install 'kafka-redelivery[broker]'"
+        "installed; install it with: pip install 'kafka-redelivery[broker]', in a checkout pip install '.[broker]'"
     ) from error
 
 KAFKA_VERSION: Final = "4.4.0"
