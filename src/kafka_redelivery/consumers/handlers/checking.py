@@ -79,7 +79,7 @@ def _of_names(settings: Settings) -> Iterator[Violation]:
                 load(target)
             except HandlerLoadError as error:
                 place = path if path[-1] == "probe" or path[0] == "kafka" else (*path, index)
-                yield Violation(place, f"{error.target} {error.problem}", error.fix)
+                yield Violation(place, f"{error.target}: {error.problem}", error.fix)
 
 
 def _names(settings: Settings) -> Iterator[tuple[SettingPath, Sequence[str], Callable[[str], object]]]:
@@ -112,7 +112,7 @@ def _of_handlers(settings: Settings, warnings: list[TopologyFault]) -> Iterator[
             field = "value" if error.target == section.value else "callable"
             own = source.handler is not None and field in source.handler.model_fields_set
             path = ("sources", index, "handler", field) if own else ("handler", field)
-            yield Violation(path, f"{error.target} {error.problem}", error.fix)
+            yield Violation(path, f"{error.target}: {error.problem}", error.fix)
 
 
 def _check(section: HandlerSection, settings: Settings, warnings: list[TopologyFault]) -> None:

@@ -172,7 +172,7 @@ def test_check_imports_the_function_for_tokens(tmp_path: Path) -> None:
     (tmp_path / "shop_tokens.py").write_text("def got(config): ...\n", encoding="utf-8")
     found = run("config", "check", text=text)
     assert found.exit_code == exit_codes.CONFIGURATION
-    assert "kafka.oauth_cb: shop_tokens:get module shop_tokens has no get; did you mean got?" in found.stderr
+    assert "kafka.oauth_cb: shop_tokens:get: module shop_tokens has no get; did you mean got?" in found.stderr
 
 
 def test_the_client_knows_every_suggested_setting() -> None:
@@ -289,29 +289,29 @@ def typed(handler: str, own: str = "", sources: str = JSON_SOURCES) -> str:
         (typed("{callable: 'MODULE:together'}", ", handler: {batch: {records: 10}}"), []),
         (
             typed("{callable: 'MODULE:charge', batch: {}}"),
-            ["handler.callable: MODULE:charge takes (order: MODULE.Order), but handler.batch in the configuration"],
+            ["handler.callable: MODULE:charge: takes (order: MODULE.Order), but handler.batch in the configuration"],
         ),
-        (typed("{callable: 'MODULE:crowded'}"), ["handler.callable: MODULE:crowded takes (batch: "]),
-        (typed("{callable: 'MODULE:wrong'}"), ["handler.callable: MODULE:wrong has a first parameter"]),
-        (typed("{callable: 'MODULE:Shop'}"), ["handler.callable: MODULE:Shop has a first parameter of type Nowhere"]),
+        (typed("{callable: 'MODULE:crowded'}"), ["handler.callable: MODULE:crowded: takes (batch: "]),
+        (typed("{callable: 'MODULE:wrong'}"), ["handler.callable: MODULE:wrong: has a first parameter"]),
+        (typed("{callable: 'MODULE:Shop'}"), ["handler.callable: MODULE:Shop: has a first parameter of type Nowhere"]),
         (
             typed("{callable: 'MODULE:charge'}", ", handler: {callable: 'MODULE:wrong'}"),
-            ["sources.1.handler.callable: MODULE:wrong has a first parameter or a value of type dict"],
+            ["sources.1.handler.callable: MODULE:wrong: has a first parameter or a value of type dict"],
         ),
         (
             typed("{callable: 'MODULE:charge', value: 'MODULE:Refund'}"),
-            ["handler.callable: MODULE:charge takes Order, but its value is declared to be Refund"],
+            ["handler.callable: MODULE:charge: takes Order, but its value is declared to be Refund"],
         ),
         (
             typed("{callable: 'MODULE:charge', value: 'MODULE:Ordre'}"),
-            ["handler.value: MODULE:Ordre module MODULE has no Ordre"],
+            ["handler.value: MODULE:Ordre: module MODULE has no Ordre"],
         ),
         (
             typed(
                 "{callable: 'MODULE:charge'}",
                 sources="sources: [{topic: orders, value: {format: json}}, {topic: raw}]\n",
             ),
-            ["handler.callable: MODULE:charge takes Order, but the values of the source raw are bytes or text"],
+            ["handler.callable: MODULE:charge: takes Order, but the values of the source raw are bytes or text"],
         ),
         (
             typed("{callable: 'MODULE:charge', value: 'MODULE:Order', vectorized: true}"),
@@ -320,20 +320,20 @@ def typed(handler: str, own: str = "", sources: str = JSON_SOURCES) -> str:
         (
             typed("{callable: 'MODULE:charge', notRetryable: [ValueErorr, KeyError, 'MODULE:Order', 'missing:Any']}"),
             [
-                "handler.notRetryable.0: ValueErorr module builtins has no ValueErorr",
-                "handler.notRetryable.2: MODULE:Order is listed, but is not an exception class",
+                "handler.notRetryable.0: ValueErorr: module builtins has no ValueErorr",
+                "handler.notRetryable.2: MODULE:Order: is listed, but is not an exception class",
             ],
         ),
         (
             typed("{callable: 'MODULE:charge'}", ", handler: {notRetryable: ['MODULE:Bda']}"),
-            ["sources.1.handler.notRetryable.0: MODULE:Bda module MODULE has no Bda"],
+            ["sources.1.handler.notRetryable.0: MODULE:Bda: module MODULE has no Bda"],
         ),
         (
             typed("{callable: 'MODULE:charge'}")
             + "dependencies: {bank: {unavailable: [OSError, ConectionError], probe: 'MODULE:answers'}}\n",
             [
-                "dependencies.bank.unavailable.1: ConectionError module builtins has no ConectionError",
-                "dependencies.bank.probe: MODULE:answers module MODULE has no answers",
+                "dependencies.bank.unavailable.1: ConectionError: module builtins has no ConectionError",
+                "dependencies.bank.probe: MODULE:answers: module MODULE has no answers",
             ],
         ),
     ],
