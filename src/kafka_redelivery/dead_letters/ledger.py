@@ -134,19 +134,22 @@ class Ledger:
     topics = TopicIds()
     """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
 
-    def __init__(self, settings: LetterSource, group: str | None = None) -> None:
+    def __init__(self, settings: LetterSource, group: str | None = None, *, skip_leaderless: bool = False) -> None:
         """Read both topics to their ends.
 
         Args:
             settings: how to reach Kafka, and the names of topics.
             group: the group whose letters are meant, if not that of the settings. Its topics are read, so that all who
                 send its letters see each other's jobs.
+            skip_leaderless: whether actions in a partition without a leader are left out, and :attr:`unread` names it.
+                Who changes something needs them all.
 
         Raises:
             RedriveError: one of them does not exist. Those of a foreign topic may be missing as long as it has no job.
             TransportError: Kafka does not answer or denies access.
         """
-        self._settings = settings
+        self._settings, self._skip_leaderless = settings, skip_leaderless
+        self.unread: frozenset[Partition] = frozenset()
         self.group = group or settings.group
         self._foreign = isinstance(settings, OtherSystem)
         refuse_group(settings, self.group)
@@ -177,7 +180,8 @@ class Ledger:
 
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
-        self.partition_counts = self._admin.partition_counts()
+        listed = self._admin.listed_topics()
+        self.partition_counts = listed.partition_counts
         before, self.topics = self.topics, self.present((*letter_topics(self._settings), *self._own_topics))
         if before.only(self._own_topics).difference(self.topics, ""):
             self._forget()
@@ -188,17 +192,16 @@ class Ledger:
             self._settings, self.jobs_topic, self.jobs, self.seen, self.left_out, offsets=self._offsets
         )
         self.jobs.settle()
-        partitions = (
-            Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])
-        )
-        ends = self._offsets.high_watermarks(partitions)
+        actions = {Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])}
+        self.unread = listed.leaderless & actions if self._skip_leaderless else frozenset()
+        ends = self._offsets.high_watermarks(actions - self.unread)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             try:
                 if not self.actions.add(message.key(), message.value()):
                     self.left_out.add(message)
             except RedriveRecordError as error:
                 self.left_out.add(message, error)
-        self._read = ends
+        self._read |= ends
         self.left_out.tell()
         if self._second_deaths is not None and self.jobs.jobs:
             ends = letter_ends(self._settings, self.partition_counts, self._offsets)

@@ -21,15 +21,19 @@ from kafka_redelivery.transport.assigned_reader import read_between
 from kafka_redelivery.transport.protocols import Message, Partition
 
 
-def found_letter(settings: LetterSource, ledger: Ledger, name: str) -> tuple[StoredLetter, list[Standing]]:
+def found_letter(
+    settings: LetterSource, ledger: Ledger, name: str, *, skip_leaderless: bool = False
+) -> tuple[StoredLetter, list[Standing]]:
     """Return the dead letter with this id, and where it stood after each job that has or had it.
+
+    ``skip_leaderless`` is that of :meth:`Index.refreshed`; who changes something needs all partitions.
 
     Raises:
         RedriveError: there is none, or it is one of another group than the ledger.
         TransportError: Kafka does not answer or denies access.
     """
     letter, message = one_dead_letter(settings, ledger, name)
-    with Index.refreshed(settings, ledger.group, letters=False) as index:
+    with Index.refreshed(settings, ledger.group, letters=False, skip_leaderless=skip_leaderless) as index:
         history = index.history(letter.topic, letter.partition, letter.offset)
     return StoredLetter(letter, history[-1] if history else Standing(), message), history
 
@@ -45,7 +49,7 @@ def standings_of(settings: LetterSource, names: Iterable[str]) -> dict[str, Stan
     places = {name: parse_message_id(name) for name in names}
     if not places:
         return {}
-    with Index.refreshed(settings, letters=False) as index:
+    with Index.refreshed(settings, letters=False, skip_leaderless=True) as index:
         return {name: [Standing(), *index.history(*place)][-1] for name, place in places.items()}
 
 

@@ -1,4 +1,4 @@
-"""Partitions without a leader: all others are trimmed, and processes start, handle the others, and skip nothing."""
+"""Partitions without a leader: all others are trimmed and shown; processes start, handle these, and skip nothing."""
 
 import json
 import logging
@@ -104,6 +104,32 @@ def _commands_work(group: Group) -> None:
     assert f"{group.source}: partition 2 has no leader" in checked.out
     assert "no record would be lost" in checked.out
     assert "nothing to do" in redelivery("topology", "apply", file=group.file).out
+    _unreadable_partitions_are_named(group)
+
+
+def _unreadable_partitions_are_named(group: Group) -> None:
+    """Commands that only read answer from the other partitions; one that changes something says what to do first."""
+    group.cluster.produce(group.source, [script(20, ["reject"], partition=0)])
+    until(lambda: group.dead() == exactly([20]), "one is a dead letter")
+    lost = [f"{group.dead_letters}-2", f"{group.name}.dlq.actions-2"]
+    for command in ("list", "summary"):
+        done = redelivery("dlq", command, "--json", file=group.file)
+        found = json.loads(done.out)
+        assert (done.code, found["letters"], found["unreadPartitions"]) == (0, 1, lost), done
+        assert f"{', '.join(lost)} have no leader" in done.err
+    [letter] = json.loads(redelivery("dlq", "list", "--each", "--json", file=group.file).out)["each"]
+    for words in (["show", letter["id"]], ["jobs"]):
+        done = redelivery("dlq", *words, file=group.file)
+        assert (done.code, f"{lost[1]} has no leader" in done.err) == (0, True), done
+    waiting = redelivery("waiting", "list", file=group.file)
+    assert waiting.code == 0, waiting
+    assert f"{group.tier('200ms')}-2 has no leader" in waiting.err
+    searched = redelivery("find", letter["sourceId"], file=group.file)
+    assert (searched.code, "a dead letter" in searched.out) == (0, True), searched
+    assert f"{lost[0]}, {group.ready}-2, {group.tier('200ms')}-2 have no leader" in searched.err
+    refused = redelivery("dlq", "redrive", "--yes", file=group.file)
+    assert refused.code != 0
+    assert f"{lost[0]} has no leader; start a broker" in refused.err
 
 
 def _send(group: Group, first: int, end: int) -> None:

@@ -38,7 +38,7 @@ def _row(*texts: str, born_ms: int = NOW) -> SummaryRow:
 def _shown(*texts: str, born_ms: int = NOW) -> str:
     row = _row(*texts, born_ms=born_ms)
     console = Console(file=io.StringIO(), width=250)
-    print_summary(console, Summary([row], 3, 0, 0, 0, NOW, NOW), DEFAULT_BY, 50, as_json=False)
+    print_summary(console, Summary([row], 3, 0, 0, 0, NOW, NOW), DEFAULT_BY, 50, (), as_json=False)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

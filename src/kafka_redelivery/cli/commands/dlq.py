@@ -64,14 +64,14 @@ class ListLetters(Selecting):
 
     def __call__(self) -> None:
         """List them."""
-        from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
+        from kafka_redelivery.cli.views.dlq import print_kinds, print_letters, unread_partitions
         from kafka_redelivery.consumers.clock import wall_clock_ms
         from kafka_redelivery.dead_letters.index.sql import unexpired
         from kafka_redelivery.dead_letters.letter import By
 
         wanted, settings = self.selection(), self.settings()
         by, each = (By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE), []
-        with self.refreshed_index(settings, wanted) as index:
+        with self.refreshed_index(settings, wanted, skip_leaderless=True) as index:
             meant = index.condition(wanted)
             found = index.summary(by, meant)
             if self.each:
@@ -93,6 +93,7 @@ class ListLetters(Selecting):
                 "expired": found.expired,
                 "ofOthers": found.others,
                 "unreadable": found.unreadable,
+                **unread_partitions(index.unread),
             }
             print_json(document | ({"each": each} if self.each else {"kinds": kinds}))
         elif self.each:
@@ -274,16 +275,19 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the jobs: how far each is, and what became of the records that it sent."""
-    from kafka_redelivery.cli.views.dlq import print_jobs
+    from kafka_redelivery.cli.views.dlq import print_jobs, unread_partitions
     from kafka_redelivery.dead_letters.jobs import job_document
     from kafka_redelivery.dead_letters.ledger import Ledger
+    from kafka_redelivery.transport.admin.topics import no_leader
 
-    ledger = Ledger(load_letters(config, overrides), of_group)
+    ledger = Ledger(load_letters(config, overrides), of_group, skip_leaderless=True)
+    if ledger.unread:
+        stderr().print(no_leader(ledger.unread, "jobs may have done more than is said"))
     documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
     if as_json:
         first = [{"id": name, "problem": why} for name, why in ledger.left_out.first]
         unreadable = {"records": ledger.left_out.count, "first": first}
-        print_json({"ok": True, "jobs": documents, "unreadable": unreadable})
+        print_json({"ok": True, "jobs": documents, "unreadable": unreadable, **unread_partitions(ledger.unread)})
     else:
         print_jobs(stdout(), documents)
 

@@ -76,6 +76,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: headers, decoded key and value, what became of it, and how to send it again."""
+    from kafka_redelivery.cli.views.dlq import unread_partitions
     from kafka_redelivery.cli.views.letter import print_shown
     from kafka_redelivery.dead_letters.decoding import LetterCodecs
     from kafka_redelivery.dead_letters.ledger import Ledger
@@ -85,10 +86,10 @@ def show(
     if raw is not None and (diff is not None or as_json or full):
         raise OptionError("raw", "--raw prints bytes only; leave out --diff, --full and --json")
     settings = load_letters(config, overrides)
-    ledger, decodes = Ledger(settings, of_group), LetterCodecs(settings, config.parent)
+    ledger, decodes = Ledger(settings, of_group, skip_leaderless=True), LetterCodecs(settings, config.parent)
 
     def read(name: str, *, with_story: bool = False) -> Shown:
-        found, history = found_letter(settings, ledger, name)
+        found, history = found_letter(settings, ledger, name, skip_leaderless=True)
         return shown_of(settings, decodes, found, ledger, history, with_story=with_story)
 
     shown = read(letter, with_story=raw is None and diff is None)
@@ -98,7 +99,7 @@ def show(
         other = previous(ledger, shown.found.letter) if diff == _PREVIOUS else diff
         _print_difference(read(other), shown, as_json=as_json)
     elif as_json:
-        print_json({"ok": True, **shown_document(shown)})
+        print_json({"ok": True, **shown_document(shown), **unread_partitions(ledger.unread)})
     else:
         print_shown(stdout(), shown, full=full)
 

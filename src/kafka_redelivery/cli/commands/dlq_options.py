@@ -186,11 +186,17 @@ def _log_quietly() -> None:
 
 @contextmanager
 def refreshed_index(
-    settings: LetterSource, group: str, folder: Path | None, wanted: Selection | None, base: Path
+    settings: LetterSource,
+    group: str,
+    folder: Path | None,
+    wanted: Selection | None,
+    base: Path,
+    *,
+    skip_leaderless: bool = False,
 ) -> "Iterator[Index]":
     """Open an index that can select what is wanted, bring it up to date, and close it on exit.
 
-    ``base`` is the folder of the configuration.
+    ``base`` is the folder of the configuration, ``skip_leaderless`` that of :meth:`Index.refreshed`.
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.dead_letters.index.index import Index
@@ -199,7 +205,14 @@ def refreshed_index(
         report_progress = shown.enter_context(progress(stderr(), "reading new dead letters"))
         waiting = cache(_say_why_nothing_happens)
         with Index.refreshed(
-            settings, group, wanted, path=folder, base=base, progress=report_progress, waiting=waiting
+            settings,
+            group,
+            wanted,
+            path=folder,
+            base=base,
+            progress=report_progress,
+            waiting=waiting,
+            skip_leaderless=skip_leaderless,
         ) as index:
             shown.close()
             undecoded = "" if wanted is None else index.undecoded(wanted)
@@ -282,9 +295,12 @@ class Selecting(OnLetters):
     ] = None
     index: IndexFolder = None
 
-    def refreshed_index(self, settings: LetterSource, wanted: Selection | None) -> "AbstractContextManager[Index]":
+    def refreshed_index(
+        self, settings: LetterSource, wanted: Selection | None, *, skip_leaderless: bool = False
+    ) -> "AbstractContextManager[Index]":
         """Open the index of the group, as :func:`refreshed_index`."""
-        return refreshed_index(settings, self.of_group or settings.group, self.index, wanted, self.base)
+        group = self.of_group or settings.group
+        return refreshed_index(settings, group, self.index, wanted, self.base, skip_leaderless=skip_leaderless)
 
     def selection(self) -> Selection:
         """Return what the options select.

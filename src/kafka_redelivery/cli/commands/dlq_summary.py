@@ -67,7 +67,7 @@ class Summarise(Selecting):
         columns = tuple(dict.fromkeys(self.by or DEFAULT_BY))
         # What the index does not keep would be read from all letters at each look.
         read = wanted if every_s is None else None
-        with self.refreshed_index(settings, read) as index:
+        with self.refreshed_index(settings, read, skip_leaderless=True) as index:
 
             def ask() -> Summary:
                 texts = self.texts if By.FINGERPRINT in columns else 0
@@ -75,7 +75,7 @@ class Summarise(Selecting):
                 return found if new_since_ms is None else found.new_since(new_since_ms)
 
             if every_s is None:
-                print_summary(stdout(), ask(), columns, self.limit, as_json=self.as_json)
+                print_summary(stdout(), ask(), columns, self.limit, index.unread, as_json=self.as_json)
                 return
             with following(stdout(), columns, self.limit, as_json=self.as_json) as show:
                 _follow(index, every_s, ask, show)
@@ -98,14 +98,14 @@ def _follow(index: Index, every_s: float, ask: Callable[[], Summary], show: Call
             if stop.is_set():
                 raise _StoppedError
 
-        found, problem = ask(), ""
+        found, problem = ask(), index.lacking
         while True:
             show(found, problem)
             if stop.wait(every_s):
                 return
             try:
-                index.refresh(check, settled=False, waiting=check)
-                found, problem = ask(), ""
+                index.refresh(check, settled=False, waiting=check, skip_leaderless=True)
+                found, problem = ask(), index.lacking
             except TransportError as error:
                 problem = str(error)
             except _StoppedError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, Final
@@ -224,10 +224,17 @@ def print_importable(console: Console, found: Importable) -> None:
         console.print("nothing to import")
 
 
-def print_summary(console: Console, summary: Summary, by: Sequence[By], limit: int, *, as_json: bool) -> None:
-    """Print a row for each kind, the most frequent first, then the total."""
+def unread_partitions(unread: Collection[Partition]) -> dict[str, list[str]]:
+    """Return the field of a document that names the partitions without a leader; none if there is none."""
+    return {"unreadPartitions": [str(each) for each in sorted(unread)]} if unread else {}
+
+
+def print_summary(
+    console: Console, summary: Summary, by: Sequence[By], limit: int, unread: Collection[Partition], *, as_json: bool
+) -> None:
+    """Print a row for each kind, the most frequent first, then the total. ``unread``: partitions without a leader."""
     if as_json:
-        print_json(_summary_document(summary, limit))
+        print_json(_summary_document(summary, limit) | unread_partitions(unread))
         return
     if summary.rows:
         print_table(console, _summary_table(summary, by, limit))

@@ -22,7 +22,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     due_ms,
     known_lineage,
     last_failure,
-    partitions_of,
+    led_and_leaderless,
     read_unfinished,
 )
 from kafka_redelivery.topology.cluster.plan import scheduler_group
@@ -44,7 +44,7 @@ from kafka_redelivery.topology.wire.waiting import (
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.control_topic import ControlTail, append_control
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.admin.topics import no_leader, topic_marks
 from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -141,22 +141,26 @@ def look(settings: Settings, selection: WaitingSelection, limit: int, report: Re
     Raises:
         TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
     """
-    counts = ClusterAdmin(settings.kafka).partition_counts()
-    naming, offsets = settings.naming(), PartitionOffsets(settings.kafka)
+    listed = ClusterAdmin(settings.kafka).listed_topics()
+    counts, naming, offsets = listed.partition_counts, settings.naming(), PartitionOffsets(settings.kafka)
     every = [topic for topic in (*naming.tiers_among(counts), naming.mixed_topic()) if topic in counts]
     topics = [topic for topic in every if not selection.tiers or topic in selection.tiers]
     marks = topic_marks(offsets.calls, topics)
-    positions = Positions.of(offsets, scheduler_group(settings.group), partitions_of(topics, counts), marks)
+    partitions, leaderless = led_and_leaderless(topics, listed)
+    positions = Positions.of(offsets, scheduler_group(settings.group), partitions, marks)
     ranges = positions.ranges()
     number = sum(end - first for first, end in ranges.values())
+    unread = no_leader(leaderless, "what waits there is left out")
     if not records:
-        return Found(selection, (), ranges, marks)
+        return Found(selection, (), ranges, marks, unread)
     found = []
     for message in read_unfinished(settings, positions, limit, report):
         record = _waiting(message, class_only=settings.failure_details.class_only)
         if selection.matches(record, readable_headers(message)):
             found.append(record)
-    unread = f"only {limit:,} of about {number:,} waiting records were read; raise --limit" if number > limit else ""
+    if number > limit:
+        cut = f"only {limit:,} of about {number:,} waiting records were read; raise --limit"
+        unread = "; ".join(filter(None, (unread, cut)))
     if selection.ids and {each.lineage.message_id for each in found}.issuperset(selection.ids):
         unread = ""  # no other record has one of these ids
     return Found(selection, tuple(sorted(found, key=lambda each: each.due_ms)), ranges, marks, unread)

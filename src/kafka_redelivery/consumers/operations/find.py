@@ -17,6 +17,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     hidden_topics,
     known_lineage,
     last_failure,
+    led_and_leaderless,
     open_since_ms,
     partitions_of,
     read,
@@ -34,7 +35,7 @@ from kafka_redelivery.topology.wire.journal import last_outcome
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.topics import topic_marks
+from kafka_redelivery.transport.admin.topics import no_leader, topic_marks
 from kafka_redelivery.transport.clients.message_headers import readable_headers
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -172,7 +173,11 @@ class _Finder:
     def __init__(self, settings: Settings, wanted: Wanted, limit: int, report: Report) -> None:
         self._settings, self._wanted, self._limit, self._report = settings, wanted, limit, report
         self._naming = settings.naming()
-        self._counts = ClusterAdmin(settings.kafka).partition_counts()
+        self._listed = ClusterAdmin(settings.kafka).listed_topics()
+        self._counts = self._listed.partition_counts
+        self._leaderless: set[Partition] = set()
+        """The partitions that were not read, because they have no leader."""
+
         self._offsets = PartitionOffsets(settings.kafka)
         self._unread: list[str] = []
         self._ended: dict[tuple[Partition, int], int] = {}
@@ -192,6 +197,12 @@ class _Finder:
                 self._note_taken_as_key()
         elif not found and self._exists(*origin):
             found = self._finished({origin: None})
+        if origin is not None:  # it is in no other partition of the sources
+            others = partitions_of((source.topic for source in self._settings.sources), self._counts)
+            self._leaderless -= {*others} - {origin[0]}
+        if self._leaderless:
+            found = [each for each in found if each.state is not State.FINISHED]  # it may be in one of them
+            self._unread.append(no_leader(self._leaderless, "the record may be there"))
         return Search(tuple(found or [Found("", State.UNKNOWN)]), tuple(self._unread))
 
     def _note_taken_as_key(self) -> None:
@@ -208,7 +219,9 @@ class _Finder:
         return self._positions(self._settings.group, topics)
 
     def _positions(self, group: str | None, topics: Iterable[str]) -> Positions:
-        return Positions.of(self._offsets, group, partitions_of(topics, self._counts))
+        led, leaderless = led_and_leaderless(topics, self._listed)
+        self._leaderless |= leaderless
+        return Positions.of(self._offsets, group, led)
 
     def _in_sources(self) -> Iterator[Found]:
         """Yield the unfinished source records that match, and note those that are finished."""

@@ -18,6 +18,7 @@ from kafka_redelivery.topology.wire.headers import (
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.topic_mark import is_void
+from kafka_redelivery.transport.admin.cluster_admin import ListedTopics
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
 from kafka_redelivery.transport.admin.topics import topic_marks
 from kafka_redelivery.transport.assigned_reader import read_between
@@ -117,6 +118,13 @@ def hidden_topics(topics: Iterable[str], counts: Mapping[str, int]) -> Iterator[
                 f"there is no topic {topic}, or it may not be described; run: redelivery topology apply (a source is "
                 f"yours to create){grant(f'Read on topic {topic}')}"
             )
+
+
+def led_and_leaderless(topics: Iterable[str], listed: ListedTopics) -> tuple[list[Partition], frozenset[Partition]]:
+    """Return the partitions of those topics that exist: those that have a leader, and those that have none."""
+    every = partitions_of(topics, listed.partition_counts)
+    leaderless = listed.leaderless.intersection(every)
+    return [each for each in every if each not in leaderless], leaderless
 
 
 def partitions_of(topics: Iterable[str], counts: Mapping[str, int]) -> list[Partition]:

@@ -35,13 +35,14 @@ from kafka_redelivery.dead_letters.index.refresh import Question, Refresh
 from kafka_redelivery.dead_letters.index.sql import EVERY, Condition, can_select, condition_of, ours, undecoded
 from kafka_redelivery.dead_letters.index.store import LIMIT_S, Store, database, run, time_limit
 from kafka_redelivery.dead_letters.index.summary import Summary, summarise
+from kafka_redelivery.dead_letters.ledger import job_topics
 from kafka_redelivery.dead_letters.letter import DEFAULT_BY, By, LetterState, Selection, Standing, letter_document
 from kafka_redelivery.dead_letters.reading import ReportProgress, no_progress
 from kafka_redelivery.dead_letters.source import LetterSource, OtherSystem, refuse_group
 from kafka_redelivery.topology.config.settings import WITH_SCHEMA, SerdeSection
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.topics import identities
+from kafka_redelivery.transport.admin.topics import identities, no_leader
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class Index:
         self._known: dict[tuple[str, tuple[object, ...]], list[tuple[Any, ...]]] = {}
         self._question: Question | None = None
         self._letters = True
+        self.unread: frozenset[Partition] = frozenset()
+        """The partitions that the last refresh could not read, because they have no leader."""
 
     @classmethod
     def open(
@@ -134,7 +137,7 @@ class Index:
 
     @classmethod
     @contextmanager
-    def refreshed(
+    def refreshed(  # noqa: PLR0913 - the last two are flags
         cls,
         settings: LetterSource,
         group: str | None = None,
@@ -145,12 +148,13 @@ class Index:
         progress: ReportProgress = no_progress,
         waiting: Callable[[], None] = lambda: None,
         letters: bool = True,
+        skip_leaderless: bool = False,
     ) -> Iterator[Self]:
         """Open an index that can select letters, bring it up to date as :meth:`refresh`, and close it on exit.
 
         That is the kept one, or a temporary one if that does not keep what is asked, or cannot be written. The
         arguments are those of :meth:`open` and :meth:`refresh`; ``selection`` is what will be asked. Without
-        ``letters`` it reads none, and learns of jobs and outcomes alone.
+        ``letters`` it reads none, and learns of jobs and outcomes alone. If partitions are skipped, a warning says so.
 
         Raises:
             IndexUnusableError: a temporary one cannot be written either.
@@ -164,7 +168,7 @@ class Index:
                 try:
                     index = opened.enter_context(closing(cls.open(settings, group, path=path, base=base)))
                     index._letters = letters  # noqa: SLF001 - of this class
-                    index.refresh(progress, waiting=waiting)
+                    index.refresh(progress, waiting=waiting, skip_leaderless=skip_leaderless)
                 except IndexUnusableError as error:
                     _log.warning("without an index all dead letters are read: %s", error)
                     index = None
@@ -174,13 +178,20 @@ class Index:
                 temporary = cls(settings, asked, IndexFolder(Path(folder) / "index"), base=base)
                 index = opened.enter_context(closing(temporary))
                 index._question, index._letters = question, letters  # noqa: SLF001 - of this class
-                index.refresh(progress)
+                index.refresh(progress, skip_leaderless=skip_leaderless)
+            if index.unread:
+                _log.warning("%s", index.lacking)
             yield index
 
     @property
     def path(self) -> Path:
         """The folder of this index."""
         return self._folder.path
+
+    @property
+    def lacking(self) -> str:
+        """Which partitions the last refresh could not read, and what that means; empty if it has read all."""
+        return no_leader(self.unread, "of their records the answer has none but those that the index had before")
 
     @property
     def state(self) -> int:
@@ -225,6 +236,7 @@ class Index:
         waiting: Callable[[], None] = lambda: None,
         offsets: PartitionOffsets | None = None,
         anew: bool = False,
+        skip_leaderless: bool = False,
     ) -> None:
         """Bring the index up to date.
 
@@ -235,6 +247,8 @@ class Index:
             waiting: called again and again while another process refreshes it.
             offsets: the client that asks Kafka how far the topics are; without it a new one.
             anew: whether to build it anew.
+            skip_leaderless: whether what is known of a partition without a leader stays as it is, and :attr:`unread`
+                names it; otherwise its leader is waited for.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -248,7 +262,10 @@ class Index:
         refresh = Refresh(
             self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, self._texts, question
         )
+        refresh.skip_leaderless = skip_leaderless
         refresh.run(waiting, anew=anew, letters=self._letters)
+        facts = job_topics(self._settings, self._basis.group)
+        self.unread = frozenset(each for each in refresh.unread if self._letters or each.topic in facts)
         self._basis = refresh.basis
 
     def select(

@@ -78,6 +78,11 @@ class Refresh:
     offsets: PartitionOffsets
     texts: Mapping[str, ValueTexts]
     question: Question | None = None
+    skip_leaderless: bool = False
+    """Whether a partition without a leader stays as it is, instead of a failure after a wait for its leader."""
+
+    unread: frozenset[Partition] = field(init=False, default=frozenset())
+    """Those partitions."""
 
     _ends: Mapping[Partition, int] = field(init=False, default_factory=dict)
     _read: int = field(init=False, default=0)
@@ -114,6 +119,10 @@ class Refresh:
         found = identities(self.settings.kafka, names, calls=self.offsets.calls)
         if self.basis.recognition is None or jobs in found.topics:
             refuse_missing((jobs, actions), found.topics, self.basis.group)
+        if self.skip_leaderless:
+            self.unread = frozenset(
+                Partition(name, number) for name, each in found.topics.items() for number in each.leaderless
+            )
         partitions = letter_partitions(self.settings, {name: each.partitions for name, each in found.topics.items()})
         with closing(Store(self.folder)) as store:
             after = self._slots(before, found, partitions)
@@ -132,12 +141,16 @@ class Refresh:
 
     def _slots(self, before: Manifest, found: Identities, partitions: Sequence[Partition]) -> Manifest:
         """Return the manifest with the slots of the present partitions, and note how much there is to read."""
-        starts = self.offsets.log_start_offsets(partitions)
-        ends = self.offsets.last_stable_offsets(partitions)
+        readable = [each for each in partitions if each not in self.unread]
+        starts = self.offsets.log_start_offsets(readable)
+        ends = self.offsets.last_stable_offsets(readable)
         known = {Partition(each.topic, each.partition): each for each in before.slots}
         slots, number = [], before.next_slot
         for each in partitions:
             topic, slot = found.topics[each.topic], known.get(each)
+            if each in self.unread:  # what is known of it stays, and the next refresh goes on there
+                slots += [slot] if slot is not None and slot.topic_id == topic.id else []
+                continue
             if slot is None or slot.topic_id != topic.id or slot.position > ends[each] or topic.compacted:
                 # A partition that ends before what was read is not the one that was read.
                 slot = Slot(
@@ -149,7 +162,8 @@ class Refresh:
         now = {each.topic: each.topic_id for each in slots}
         for name in TopicIds(ids=was).created_again(TopicIds(ids=now)):
             _log.warning("topic %s was deleted and created again; what earlier jobs say is about other letters", name)
-        self._total = sum(ends[Partition(each.topic, each.partition)] - each.position for each in slots)
+        positions = {Partition(each.topic, each.partition): each.position for each in slots}
+        self._total = sum(end - positions[each] for each, end in ends.items())
         self._ends = ends
         return replace(before, slots=tuple(slots), next_slot=number)
 
@@ -207,13 +221,14 @@ class Refresh:
         return replace(manifest, letter_files=tuple(files), lacking=lacking, asked_ms=asked_ms)
 
     def _facts(self, store: Store, manifest: Manifest, found: Identities, jobs: str, actions: str) -> Manifest:
-        partitions = [
-            Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)
-        ]
+        topic_ids, facts = (found.topics[jobs].id, found.topics[actions].id), manifest.facts
+        if Partition(jobs, 0) in self.unread:  # what is known stays
+            return replace(manifest, facts=facts if facts.topic_ids == topic_ids else Facts())
+        every = [Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)]
+        partitions = [each for each in every if each not in self.unread]
         ends = (self.offsets.high_watermarks if self.settled else self.offsets.last_stable_offsets)(partitions)
-        begins = {f"{each.topic}-{each.number}": at for each, at in self.offsets.log_start_offsets(partitions).items()}
-        facts = manifest.facts
-        topic_ids = found.topics[jobs].id, found.topics[actions].id
+        known = {str(each): facts.starts[str(each)] for each in self.unread if str(each) in facts.starts}
+        begins = known | {str(each): at for each, at in self.offsets.log_start_offsets(partitions).items()}
         if (
             facts.topic_ids != topic_ids
             or any(begins.get(each) != start for each, start in facts.starts.items())
@@ -249,10 +264,11 @@ class Refresh:
         """
         facts = manifest.facts
         bounds = [
-            (each.number, each.start, self._ends[Partition(each.topic, each.partition)]) for each in manifest.slots
+            (each.number, each.start, self._ends.get(Partition(each.topic, each.partition), each.position))
+            for each in manifest.slots
         ]
         seen = facts.jobs, *chain.from_iterable(bounds)
-        if seen == facts.deaths_seen:
+        if seen == facts.deaths_seen or self.unread:  # all letters are read anew, or none
             return facts
         log = JobLog()
         read_jobs(settings, jobs, log, 0, LeftOut(), settled=self.settled, offsets=self.offsets)

@@ -19,6 +19,7 @@ from kafka_redelivery.transport.admin.calls import AdminCalls, answers_of, value
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.protocols import Partition
 
 ABSENT = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
@@ -73,6 +74,13 @@ def describe_topics(
 def is_led(partition: TopicPartitionInfo) -> bool:
     """Whether a partition has a leader that runs."""
     return partition.leader is not None and partition.leader.id >= 0
+
+
+def no_leader(partitions: Collection[Partition], what_lacks: str) -> str:
+    """Return that partitions have no leader, what the answer lacks for it and what to do; empty without partitions."""
+    have = "has no leader and cannot" if len(partitions) == 1 else "have no leader and cannot"
+    fix = "start a broker that has a replica in sync"
+    return f"{', '.join(map(str, sorted(partitions)))} {have} be read: {what_lacks}; {fix}" if partitions else ""
 
 
 def allowed_operations(calls: AdminCalls, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
@@ -176,6 +184,9 @@ class TopicIdentity:
     compacted: bool
     """Whether compaction may remove any record; false also where the user may not read the topic's configuration."""
 
+    leaderless: frozenset[int] = frozenset()
+    """The partitions that have no leader, so that nothing of them can be read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identities:
@@ -209,7 +220,12 @@ def identities(
     return Identities(
         cluster=cluster,
         topics={
-            name: TopicIdentity(id=_id_of(each), partitions=len(each.partitions), compacted=name in compacted)
+            name: TopicIdentity(
+                id=_id_of(each),
+                partitions=len(each.partitions),
+                compacted=name in compacted,
+                leaderless=frozenset(partition.id for partition in each.partitions if not is_led(partition)),
+            )
             for name, each in found.items()
         },
     )

@@ -15,12 +15,13 @@ from kafka_redelivery.consumers.operations.waiting import Positions
 from kafka_redelivery.dead_letters import audit
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.wire.waiting import WaitingDone, WaitingRequest, request_record
+from kafka_redelivery.transport.admin.cluster_admin import ListedTopics
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 from tests.unit.cli.console.consoles import CONFIGURATION
 from tests.unit.consumers.operations.test_acting import KEY, REQUEST, Control
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 
-TIER = Partition("billing.retry.5m", 0)
+TIER, LOST = Partition("billing.retry.5m", 0), Partition("billing.retry.5m", 1)
 
 
 class Kafka:
@@ -28,6 +29,7 @@ class Kafka:
 
     def __init__(self) -> None:
         self.notes: list[dict[str, object]] = []
+        self.leaderless: set[Partition] = set()
 
     def read(
         self, _: object, __: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int], **___: object
@@ -41,6 +43,11 @@ class Kafka:
         """Do it."""
         return [RequestState(each, WaitingDone(len(each.offsets), ended=True)) for each in requests]
 
+    def positions(self, _: object, __: object, partitions: Sequence[Partition], *___: object) -> Positions:
+        """Four records wait in the first partition; Kafka would say nothing of one without a leader."""
+        assert not self.leaderless.intersection(partitions)
+        return Positions({TIER: 0}, {TIER: 4}, {})
+
     def write(self, records: Sequence[ProducerRecord], _: object) -> None:
         """Write a note."""
         self.notes += [json.loads(each.value or b"") for each in records]
@@ -53,11 +60,11 @@ class Kafka:
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     """The Kafka of the commands."""
     found = Kafka()
-    counts = SimpleNamespace(partition_counts=lambda: {TIER.topic: 1})
-    monkeypatch.setattr(acting, "ClusterAdmin", lambda _: counts)
+    topics = SimpleNamespace(listed_topics=lambda: ListedTopics({TIER.topic: 2}, frozenset(found.leaderless)))
+    monkeypatch.setattr(acting, "ClusterAdmin", lambda _: topics)
     monkeypatch.setattr(acting, "PartitionOffsets", lambda _: SimpleNamespace(calls=None))
     monkeypatch.setattr(acting, "topic_marks", lambda *_: {})
-    monkeypatch.setattr(Positions, "of", lambda *_: Positions({TIER: 0}, {TIER: 4}, {}))
+    monkeypatch.setattr(Positions, "of", found.positions)
     monkeypatch.setattr(acting, "refuse_older", lambda _: None)
     monkeypatch.setattr(acting, "act", found.act)
     monkeypatch.setattr(waiting, "read_between", found.read)
@@ -95,6 +102,19 @@ def test_what_was_not_looked_at(
 
     shown = _run(tmp_path, "deliver-now", *chosen, "--limit", limit, last)
     assert ("raise --limit" in shown.stderr, shown.exit_code) == (unread, done.exit_code)
+
+
+@pytest.mark.parametrize("chosen", [["--header", "customer=7"], ["--tier", "5m"]], ids=["some", "whole tiers"])
+def test_a_partition_without_a_leader(tmp_path: Path, kafka: Kafka, chosen: list[str]) -> None:
+    """What waits in others is delivered, and a script sees that it may not be all."""
+    kafka.leaderless = {LOST}
+    names = f"{LOST} has no leader and cannot be read: what waits there is left out; start a broker"
+    done = _run(tmp_path, "deliver-now", *chosen, "--yes", "--json")
+    found = json.loads(done.stdout)
+    assert found["unread"].startswith(names)
+    assert (found["ok"], done.exit_code) == (False, exit_codes.FAILED)
+    assert [each["partition"] for each in found["requests"]] == [TIER.number]
+    assert names in _run(tmp_path, "deliver-now", *chosen, "--yes").stderr
 
 
 def test_only_what_is_cancelled_is_in_the_audit_trail(

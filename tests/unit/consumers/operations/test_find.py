@@ -7,10 +7,11 @@ import pytest
 
 from kafka_redelivery.consumers.operations import find as finding
 from kafka_redelivery.consumers.operations import waiting
-from kafka_redelivery.consumers.operations.find import State, Wanted, find
+from kafka_redelivery.consumers.operations.find import Found, State, Wanted, find
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.errors import OptionError
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.admin.cluster_admin import ListedTopics
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.unit.consumers.records import BORN, lineage, record, waiting_headers
 
@@ -29,6 +30,7 @@ class Topics:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: dict[Partition, list[Message]] = {each: [] for each in (ORDERS, TIER, READY, JOURNAL)}
         self.finished: dict[Partition, Checkpoint] = {}
+        self.leaderless: set[Partition] = set()
         monkeypatch.setattr(finding, "ClusterAdmin", lambda _: self)
         monkeypatch.setattr(finding, "PartitionOffsets", lambda _: self)
         for module in (finding, waiting):
@@ -42,14 +44,16 @@ class Topics:
         self.records[partition].append(made)
         return offset
 
-    def partition_counts(self) -> Mapping[str, int]:
-        return {each.topic: 1 for each in self.records}
+    def listed_topics(self) -> ListedTopics:
+        return ListedTopics({each.topic: each.number + 1 for each in sorted(self.records)}, frozenset(self.leaderless))
 
     def log_start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return dict.fromkeys(partitions, 0)
 
     def last_stable_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        return {each: len(self.records[each]) for each in partitions}
+        asked = list(partitions)
+        assert not self.leaderless.intersection(asked), "Kafka would say nothing of them"
+        return {each: len(self.records[each]) for each in asked}
 
     high_watermarks = last_stable_offsets
 
@@ -122,6 +126,28 @@ def test_a_header_finds_what_carries_it(topics: Topics) -> None:
     assert _found(header="tenant=acme") == [("orders-0@0", State.SOURCE, "")]
     assert _found(header="empty=") == [("orders-0@0", State.SOURCE, "")]
     assert _found(header="tenant=none") == [("", State.UNKNOWN, "")]
+
+
+@pytest.mark.parametrize("lost", [TIER, READY, ORDERS])
+@pytest.mark.parametrize("text", ["a", "orders-0@0"])
+def test_a_partition_without_a_leader_is_named(topics: Topics, lost: Partition, text: str) -> None:
+    """A record that is finished in its source may be there, so nothing else is said of it."""
+    topics.add(ORDERS, "a")
+    _finish(topics, committed=1)
+    topics.leaderless = {lost}
+    search = find(SETTINGS, Wanted.of(SETTINGS, text), 1000, lambda *_: None, dead_letters=False)
+    assert search.found == (Found("", State.UNKNOWN),)
+    assert search.unread[-1].startswith(f"{lost} has no leader and cannot be read: the record may be there; start a")
+
+
+def test_another_partition_of_the_source_hides_nothing(topics: Topics) -> None:
+    """An id names its partition."""
+    topics.add(ORDERS, "a")
+    _finish(topics, committed=1)
+    topics.records[other := Partition("orders", 1)] = []
+    topics.leaderless = {other}
+    assert _found("orders-0@0") == [("orders-0@0", State.FINISHED, "")]
+    assert _found("a") == [("", State.UNKNOWN, "")]
 
 
 @pytest.mark.parametrize("text", ["DLQ.orders-0@3", "ordrs-0@3"])
