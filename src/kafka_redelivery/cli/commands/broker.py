@@ -57,6 +57,7 @@ def broker(
         heap_mb=heap_mb,
         properties=set_properties,
     )
+    print_text(f"starting Apache Kafka {version or KAFKA_VERSION}", err=True)
     with kafka, stop_event() as ended:
         kafka.create_topics(wanted)
         print_text(kafka.bootstrap_servers)
