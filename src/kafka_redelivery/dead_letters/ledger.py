@@ -180,7 +180,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
-        listed = self._admin.listed_topics()
+        listed = self._admin.led_topics(lambda _: [self._actions_topic] if self._skip_leaderless else [])
         self.partition_counts = listed.partition_counts
         before, self.topics = self.topics, self.present((*letter_topics(self._settings), *self._own_topics))
         if before.only(self._own_topics).difference(self.topics, ""):

@@ -141,10 +141,14 @@ def look(settings: Settings, selection: WaitingSelection, limit: int, report: Re
     Raises:
         TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
     """
-    listed = ClusterAdmin(settings.kafka).listed_topics()
-    counts, naming, offsets = listed.partition_counts, settings.naming(), PartitionOffsets(settings.kafka)
-    every = [topic for topic in (*naming.tiers_among(counts), naming.mixed_topic()) if topic in counts]
-    topics = [topic for topic in every if not selection.tiers or topic in selection.tiers]
+    naming, offsets = settings.naming(), PartitionOffsets(settings.kafka)
+
+    def chosen(counts: Mapping[str, int]) -> list[str]:
+        every = [topic for topic in (*naming.tiers_among(counts), naming.mixed_topic()) if topic in counts]
+        return [topic for topic in every if not selection.tiers or topic in selection.tiers]
+
+    listed = ClusterAdmin(settings.kafka).led_topics(chosen)
+    topics = chosen(listed.partition_counts)
     marks = topic_marks(offsets.calls, topics)
     partitions, leaderless = led_and_leaderless(topics, listed)
     positions = Positions.of(offsets, scheduler_group(settings.group), partitions, marks)

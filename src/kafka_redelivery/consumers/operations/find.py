@@ -173,7 +173,7 @@ class _Finder:
     def __init__(self, settings: Settings, wanted: Wanted, limit: int, report: Report) -> None:
         self._settings, self._wanted, self._limit, self._report = settings, wanted, limit, report
         self._naming = settings.naming()
-        self._listed = ClusterAdmin(settings.kafka).listed_topics()
+        self._listed = ClusterAdmin(settings.kafka).led_topics(self._topics)
         self._counts = self._listed.partition_counts
         self._leaderless: set[Partition] = set()
         """The partitions that were not read, because they have no leader."""
@@ -204,6 +204,12 @@ class _Finder:
             found = [each for each in found if each.state is not State.FINISHED]  # it may be in one of them
             self._unread.append(no_leader(self._leaderless, "the record may be there"))
         return Search(tuple(found or [Found("", State.UNKNOWN)]), tuple(self._unread))
+
+    def _topics(self, counts: Mapping[str, int]) -> list[str]:
+        """Return the topics in which a record may be."""
+        naming, sources = self._naming, [source.topic for source in self._settings.sources]
+        waiting = [*naming.tiers_among(counts), naming.mixed_topic(), *map(naming.ready_topic, sources)]
+        return [*sources, *waiting, *sweep_plan(self._settings).topics, naming.journal_topic()]
 
     def _note_taken_as_key(self) -> None:
         """Say that an id was searched for as a key, because its topic is a dead-letter topic, or mistyped."""

@@ -31,6 +31,7 @@ from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Action, Ended, Outcome, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.admin.calls import with_leaders
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import Identities, identities
 from kafka_redelivery.transport.assigned_reader import read_batches
@@ -116,7 +117,10 @@ class Refresh:
     def _run(self, before: Manifest, *, letters: bool) -> None:
         jobs, actions = job_topics(self.settings, self.basis.group)
         names = (*letter_topics(self.settings), jobs, actions)
-        found = identities(self.settings.kafka, names, calls=self.offsets.calls)
+        found = with_leaders(
+            lambda: identities(self.settings.kafka, names, calls=self.offsets.calls),
+            lambda asked: self.skip_leaderless and any(each.leaderless for each in asked.topics.values()),
+        )
         if self.basis.recognition is None or jobs in found.topics:
             refuse_missing((jobs, actions), found.topics, self.basis.group)
         if self.skip_leaderless:

@@ -47,6 +47,9 @@ _CLOSED = "in state APIVERSION_QUERY"
 """Part of a message of the client: the connection exists, and the first request has no answer."""
 
 _RETRY_INTERVAL_S = 0.2
+_ELECTION_S = 3.0
+"""How long who can do without a partition waits for its leader, because brokers may be electing one or starting."""
+
 _LOOK_S = 0.1
 
 DESCRIBE_CLUSTER = "describe the cluster"
@@ -212,6 +215,14 @@ class AdminCalls:
             client_errors = self._client_errors
         failure = "" if self._connected else self._failure.text
         return _final_error(operation, error, self._config, client_errors, right, failure)
+
+
+def with_leaders(ask: Callable[[], _T], lacks: Callable[[_T], object]) -> _T:
+    """Return what ``ask`` returns, and for some seconds ask again as long as partitions in it lack a leader."""
+    deadline, pause = time.monotonic() + _ELECTION_S, threading.Event()
+    while lacks(found := ask()) and time.monotonic() < deadline:
+        pause.wait(_RETRY_INTERVAL_S)
+    return found
 
 
 def answers_of(futures: Mapping[_K, Future[_T]], within_s: float) -> tuple[dict[_K, _T], dict[_K, KafkaError]]:

@@ -36,7 +36,7 @@ from kafka_redelivery.topology.cluster.facts import (
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.topology.wire.topic_mark import is_void, topic_mark
-from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls, values_of
+from kafka_redelivery.transport.admin.calls import DESCRIBE_CLUSTER, AdminCalls, values_of, with_leaders
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
 from kafka_redelivery.transport.admin.topics import (
@@ -108,6 +108,14 @@ class ClusterAdmin:
     def partition_counts(self) -> Mapping[str, int]:
         """Return the number of partitions of every topic that the user may see."""
         return self.listed_topics().partition_counts
+
+    def led_topics(self, wanted: Callable[[Mapping[str, int]], Iterable[str]]) -> ListedTopics:
+        """Return all topics; for some seconds wait for leaders of those that ``wanted`` names, given all."""
+
+        def lacking(found: ListedTopics) -> set[str]:
+            return {each.topic for each in found.leaderless}.intersection(wanted(found.partition_counts))
+
+        return with_leaders(self.listed_topics, lacking)
 
     def listed_topics(self) -> ListedTopics:
         """Return all topics that the user may see."""

@@ -60,7 +60,7 @@ class Kafka:
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     """The Kafka of the commands."""
     found = Kafka()
-    topics = SimpleNamespace(listed_topics=lambda: ListedTopics({TIER.topic: 2}, frozenset(found.leaderless)))
+    topics = SimpleNamespace(led_topics=lambda _: ListedTopics({TIER.topic: 2}, frozenset(found.leaderless)))
     monkeypatch.setattr(acting, "ClusterAdmin", lambda _: topics)
     monkeypatch.setattr(acting, "PartitionOffsets", lambda _: SimpleNamespace(calls=None))
     monkeypatch.setattr(acting, "topic_marks", lambda *_: {})

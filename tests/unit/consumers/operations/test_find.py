@@ -44,7 +44,7 @@ class Topics:
         self.records[partition].append(made)
         return offset
 
-    def listed_topics(self) -> ListedTopics:
+    def led_topics(self, _: object) -> ListedTopics:
         return ListedTopics({each.topic: each.number + 1 for each in sorted(self.records)}, frozenset(self.leaderless))
 
     def log_start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:

@@ -12,6 +12,7 @@ from kafka_redelivery.dead_letters.index import refresh as refreshing
 from kafka_redelivery.dead_letters.index.files import VERSION, Basis, IndexFolder
 from kafka_redelivery.dead_letters.index.index import Index
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.admin import calls
 from kafka_redelivery.transport.admin.errors import NoLeaderError
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.topics import Identities, TopicIdentity
@@ -33,12 +34,18 @@ class Cluster:
         default_factory=lambda: {Partition(TOPIC, 0): 2, LOST: 3, Partition(JOBS, 0): 0, Partition(ACTIONS, 0): 0}
     )
     calls: None = None
+    elections: int = 0
+    """How often the topics are described until all partitions have a leader."""
+
     leaderless: set[Partition] = field(default_factory=set)
     read: list[Partition] = field(default_factory=list)
     """The partition of each record that was read."""
 
     def identities(self, *_: object, **__: object) -> Identities:
         """Describe the topics."""
+        self.elections -= 1
+        if self.elections == 0:
+            self.leaderless = set()
         return Identities(
             cluster="c",
             topics={
@@ -87,6 +94,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(refreshing, "read_batches", found.batches)
     monkeypatch.setattr(opening, "identities", found.identities)
     monkeypatch.setattr(opening, "PartitionOffsets", lambda _: found)
+    monkeypatch.setattr(calls, "_ELECTION_S", 0.0)
+    monkeypatch.setattr(calls, "_RETRY_INTERVAL_S", 0.0)
     return found
 
 
@@ -112,6 +121,14 @@ def test_what_was_known_stays_and_the_next_refresh_goes_on_there(tmp_path: Path,
     cluster.leaderless = set()
     assert len(_ids(tmp_path, cluster)[0]) == 10
     assert len(cluster.read) == 10
+
+
+def test_an_election_is_waited_for(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a moment, and then nothing lacks."""
+    monkeypatch.setattr(calls, "_ELECTION_S", 60.0)
+    cluster.leaderless, cluster.elections = {LOST}, 3
+    found, index = _ids(tmp_path, cluster)
+    assert (len(found), index.unread) == (5, frozenset())
 
 
 def test_a_partition_that_was_never_read(tmp_path: Path, cluster: Cluster) -> None:
