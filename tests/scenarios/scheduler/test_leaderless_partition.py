@@ -21,6 +21,7 @@ _RETRIED = ("raise", "ok")
 
 @pytest.mark.kafka
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_partitions_on_a_lost_disk(tmp_path: Path, unique: str, caplog: pytest.LogCaptureFixture) -> None:
     """Those of the first disk go on; without the second one, the partitions there have no leader."""
     home, lost = tmp_path / "kafka", tmp_path / "kafka" / "lost"
