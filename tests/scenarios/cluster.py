@@ -1,5 +1,6 @@
 """The Kafka cluster as seen from outside the product: all reads and writes use bare Kafka clients."""
 
+import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -94,6 +95,16 @@ def _answers(futures: Mapping[_K, Future[_V]], none: Container[int]) -> dict[_K,
     return found
 
 
+class _OfThread(threading.local):
+    """The consumers of a thread, by group: to make one takes longer than to ask it, and it is kept for the next look.
+
+    A wait of another thread would close the one that this one reads with.
+    """
+
+    def __init__(self) -> None:
+        self.consumers: dict[str, Consumer] = {}
+
+
 class Cluster:
     """Access to the brokers from outside the product; ``producer`` has settings of the client that writes records."""
 
@@ -103,8 +114,7 @@ class Cluster:
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
         self._producer = self._new_producer()
-        self._consumers: dict[str, Consumer] = {}
-        """By group; to make one takes longer than to ask it. It is kept for the next look of a wait."""
+        self._own = _OfThread()
 
     def _new_producer(self) -> Producer:
         return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000, **self._settings})
@@ -254,7 +264,7 @@ class Cluster:
         try:
             until(tail.at_end, f"{sorted(positions)} are read to their end")
         except BaseException:
-            self._consumers.pop(_BYSTANDER).close()
+            self._own.consumers.pop(_BYSTANDER).close()
             raise
         consumer.unassign()
         return tail.records
@@ -323,11 +333,11 @@ class Cluster:
         return left
 
     def _kept(self, group: str) -> Consumer:
-        if group not in self._consumers:
-            for other in self._consumers.keys() - {_BYSTANDER}:
-                self._consumers.pop(other).close()
-            self._consumers[group] = self._consumer(group)
-        return self._consumers[group]
+        if group not in self._own.consumers:
+            for other in self._own.consumers.keys() - {_BYSTANDER}:
+                self._own.consumers.pop(other).close()
+            self._own.consumers[group] = self._consumer(group)
+        return self._own.consumers[group]
 
     def _consumer(self, group: str) -> Consumer:
         return Consumer(

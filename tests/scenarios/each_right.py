@@ -14,6 +14,9 @@ from tests.scenarios.running import Group
 PAGE = Path(__file__).parents[2] / "docs/reference/missing-rights.md"
 _ROLES = ("worker", "scheduler", "apply")
 NOT_NOTICED = "not noticed"
+NOT_IN_AUDIT_TRAIL = "it is not in the audit trail"
+"""How a remark of `pause` and `resume` begins: that needs the role `redrive`, too."""
+
 _PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 _GRANT = re.compile(r"grant the right (.+?) \(`redelivery topology acls")
