@@ -88,7 +88,7 @@ class Bed:
 
     @contextmanager
     def team(self, source: str, handler: str, options: Options, **how: Any) -> Iterator["Team"]:  # noqa: ANN401 - see Team
-        """Create a consumer group with its topics; its processes end on exit."""
+        """Create a consumer group with its topics; on exit its processes end, and its topics are deleted."""
         name = how.pop("name", f"group-{uuid.uuid4().hex[:8]}")
         folder = self.folder / name
         folder.mkdir()
@@ -107,6 +107,8 @@ class Bed:
         finally:
             for process in team.processes:
                 process.end()
+        # A broker of this size does not carry the partitions of many wide groups.
+        self.cluster.delete(*(each for each in self.cluster.topics() if each.startswith(f"{name}.")))
 
 
 @dataclass(slots=True)

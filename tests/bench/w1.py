@@ -73,4 +73,5 @@ def _floor(bed: Bed, n: int, source: str, options: Options) -> dict[str, float]:
         cpu = {"worker": worker["cpu_us"], "scheduler": scheduler.result()["cpu_us"], "broker": broker_us}
     finally:
         scheduler.end()
+    bed.cluster.delete(tier, ready)
     return {"records_per_s": round(worker["records_per_s"]), **{part: round(us, 1) for part, us in cpu.items()}}

@@ -260,9 +260,17 @@ class Index:
         question = self._question
         anew = anew or question is not None  # its answers may be about where letters stood
         refresh = Refresh(
-            self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets, self._texts, question
+            self._settings,
+            self._basis,
+            self._folder,
+            progress,
+            settled,
+            self._clock(),
+            offsets,
+            self._texts,
+            question,
+            skip_leaderless,
         )
-        refresh.skip_leaderless = skip_leaderless
         refresh.run(waiting, anew=anew, letters=self._letters)
         facts = job_topics(self._settings, self._basis.group)
         self.unread = frozenset(each for each in refresh.unread if self._letters or each.topic in facts)

@@ -78,9 +78,10 @@ def is_led(partition: TopicPartitionInfo) -> bool:
 
 def no_leader(partitions: Collection[Partition], what_lacks: str) -> str:
     """Return that partitions have no leader, what the answer lacks for it and what to do; empty without partitions."""
-    have = "has no leader and cannot" if len(partitions) == 1 else "have no leader and cannot"
-    fix = "start a broker that has a replica in sync"
-    return f"{', '.join(map(str, sorted(partitions)))} {have} be read: {what_lacks}; {fix}" if partitions else ""
+    if not partitions:
+        return ""
+    lead = f"{', '.join(map(str, sorted(partitions)))} {'has' if len(partitions) == 1 else 'have'} no leader"
+    return f"{lead} and cannot be read: {what_lacks}; start a broker that has a replica in sync"
 
 
 def allowed_operations(calls: AdminCalls, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
